@@ -1,0 +1,61 @@
+"""Stands in for `cython` where a compiled module runs as plain Python and Cython is not installed.
+
+Compiled modules open with
+
+    try:
+        import cython
+    except ImportError:
+        from milepost.codec import no_cython as cython
+
+and use of it only what is here: decorators that do nothing, a cast and a declaration that
+return their value, names of C types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+compiled = False
+uchar = int = longlong = ulonglong = Py_ssize_t = bint = object()
+
+
+def cfunc(function: Function) -> Function:
+    return function
+
+
+inline = cfunc
+
+
+def returns(_type: object) -> Callable[[Function], Function]:
+    return cfunc
+
+
+def exceptval(value: object = None, *, check: bool = False) -> Callable[[Function], Function]:
+    return cfunc
+
+
+def cast(_type: object, value: Any) -> Any:
+    return value
+
+
+def declare(_type: object, value: Any = None) -> Any:
+    return value
+
+
+class _NoGil:
+    """`@cython.nogil` on a function, `with cython.nogil:` around a block."""
+
+    def __call__(self, function: Function) -> Function:
+        return function
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+nogil = _NoGil()

@@ -1,0 +1,157 @@
+"""The broker properties that concern logs, and what they mean for a topic that sets nothing itself.
+
+Most are the default of one topic property (`log.segment.bytes` → `segment.bytes`). Where several are, the finer
+unit wins: `log.roll.ms` over `log.roll.hours`, `log.retention.ms` over `.minutes` over `.hours`,
+`log.flush.interval.ms` over `log.flush.scheduler.interval.ms`. The finer ones have no value until one is given.
+
+Not Kafka's: `log.dir` defaults to `milepost-data` under the working directory (Kafka: a directory in the system's
+temporary one), and `log.index.profile` is the default of the topic property `index.profile`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from milepost.config.configuration import Configuration, properties
+from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, I, L, S, Value, declare
+from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
+from milepost.errors import InvalidConfiguration
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig(Configuration):
+    kind: ClassVar[str] = "broker property"
+
+    # Where the logs are.
+    log_dirs: tuple[str, ...] | None = declare(LIST, None, "data directories; without them log.dir", nullable=True)
+    log_dir: str = declare(S, "milepost-data", "the data directory when log.dirs is not given")
+
+    # Defaults of topics.
+    compression_type: str = declare(S, "producer", "default of compression.type", choices=COMPRESSION_TYPES)
+    compression_gzip_level: int = declare(I, -1, "default of compression.gzip.level", low=1, high=9, also=(-1,))
+    compression_lz4_level: int = declare(I, 9, "default of compression.lz4.level", low=1, high=17)
+    compression_zstd_level: int = declare(I, 3, "default of compression.zstd.level", low=-131072, high=22)
+    log_cleanup_policy: tuple[str, ...] = declare(LIST, ("delete",), "default of cleanup.policy", choices=("compact", "delete"))
+    log_cleaner_delete_retention_ms: int = declare(L, DAY_MS, "default of delete.retention.ms", low=0)
+    log_cleaner_max_compaction_lag_ms: int = declare(L, LONG_MAX, "default of max.compaction.lag.ms", low=1)
+    log_cleaner_min_compaction_lag_ms: int = declare(L, 0, "default of min.compaction.lag.ms", low=0)
+    log_cleaner_min_cleanable_ratio: float = declare(D, 0.5, "default of min.cleanable.dirty.ratio", low=0, high=1)
+    log_flush_interval_messages: int = declare(L, LONG_MAX, "default of flush.messages", low=1)
+    log_flush_interval_ms: int | None = declare(L, None, "default of flush.ms", low=0, nullable=True)
+    log_index_interval_bytes: int = declare(I, 4096, "default of index.interval.bytes", low=0)
+    log_index_profile: str = declare(S, "per-batch", "default of index.profile", choices=("per-batch", "per-append"))
+    log_index_size_max_bytes: int = declare(I, 10_485_760, "default of segment.index.bytes", low=4)
+    log_local_retention_bytes: int = declare(L, -2, "default of local.retention.bytes", low=-2)
+    log_local_retention_ms: int = declare(L, -2, "default of local.retention.ms", low=-2)
+    log_message_downconversion_enable: bool = declare(B, True, "default of message.downconversion.enable")
+    log_message_format_version: str = declare(S, "3.0-IV1", "default of message.format.version", **VERSION)
+    log_message_timestamp_after_max_ms: int = declare(L, LONG_MAX, "default of message.timestamp.after.max.ms", low=0)
+    log_message_timestamp_before_max_ms: int = declare(L, LONG_MAX, "default of message.timestamp.before.max.ms", low=0)
+    log_message_timestamp_difference_max_ms: int = declare(L, LONG_MAX, "default of message.timestamp.difference.max.ms", low=0)
+    log_message_timestamp_type: str = declare(
+        S, "CreateTime", "default of message.timestamp.type", choices=("CreateTime", "LogAppendTime")
+    )
+    log_preallocate: bool = declare(B, False, "default of preallocate")
+    log_retention_bytes: int = declare(L, -1, "default of retention.bytes")
+    log_retention_ms: int | None = declare(L, None, "default of retention.ms", nullable=True)
+    log_retention_minutes: int | None = declare(I, None, "default of retention.ms, in minutes", nullable=True)
+    log_retention_hours: int = declare(I, 168, "default of retention.ms, in hours")
+    log_roll_ms: int | None = declare(L, None, "default of segment.ms", low=1, nullable=True)
+    log_roll_hours: int = declare(I, 168, "default of segment.ms, in hours", low=1)
+    log_roll_jitter_ms: int | None = declare(L, None, "default of segment.jitter.ms", low=0, nullable=True)
+    log_roll_jitter_hours: int = declare(I, 0, "default of segment.jitter.ms, in hours", low=0)
+    log_segment_bytes: int = declare(I, 1 << 30, "default of segment.bytes", low=14)
+    log_segment_delete_delay_ms: int = declare(L, 60_000, "default of file.delete.delay.ms", low=0)
+    message_max_bytes: int = declare(I, 1_048_588, "default of max.message.bytes", low=0)
+    min_insync_replicas: int = declare(I, 1, "default of min.insync.replicas", low=1)
+    unclean_leader_election_enable: bool = declare(B, False, "default of unclean.leader.election.enable")
+
+    # The work around the logs.
+    log_retention_check_interval_ms: int = declare(L, 300_000, "time between two retention passes", low=1)
+    log_flush_scheduler_interval_ms: int = declare(L, LONG_MAX, "time between two looks for logs to fsync")
+    log_flush_offset_checkpoint_interval_ms: int = declare(I, 60_000, "time between two recovery point checkpoints", low=0)
+    log_flush_start_offset_checkpoint_interval_ms: int = declare(I, 60_000, "time between two log start checkpoints", low=0)
+    log_initial_task_delay_ms: int = declare(L, 30_000, "time before the first background task", low=0)
+    log_dir_failure_timeout_ms: int = declare(L, 30_000, "how long a failed directory may stay unreported", low=1)
+    num_recovery_threads_per_data_dir: int = declare(I, 1, "threads that load the logs of one directory", low=1)
+    num_partitions: int = declare(I, 1, "partitions of a topic that does not say", low=1)
+    log_cleaner_enable: bool = declare(B, True, "run the cleaner")
+    log_cleaner_threads: int = declare(I, 1, "cleaner threads", low=0)
+    log_cleaner_dedupe_buffer_size: int = declare(L, 134_217_728, "memory of the offset maps of all cleaner threads")
+    log_cleaner_io_buffer_size: int = declare(I, 524_288, "memory of the I/O buffers of all cleaner threads", low=0)
+    log_cleaner_io_buffer_load_factor: float = declare(D, 0.9, "how full an offset map may get")
+    log_cleaner_io_max_bytes_per_second: float = declare(D, DOUBLE_MAX, "speed limit of the cleaner")
+    log_cleaner_backoff_ms: int = declare(L, 15_000, "pause of the cleaner when nothing is dirty", low=0)
+    producer_id_expiration_ms: int = declare(I, DAY_MS, "a producer silent for longer is forgotten", low=1)
+    producer_id_expiration_check_interval_ms: int = declare(I, 600_000, "time between two looks for such producers", low=1)
+    transaction_max_timeout_ms: int = declare(I, 900_000, "longest transaction a producer may ask for", low=1)
+    transaction_partition_verification_enable: bool = declare(B, True, "ask the coordinator before a transactional append")
+    replica_high_watermark_checkpoint_interval_ms: int = declare(L, 5000, "time between two high watermark checkpoints")
+
+    def check(self) -> None:
+        if not self.directories:
+            raise InvalidConfiguration("log.dirs and log.dir are both empty: name at least one data directory.")
+        if self.retention_ms == 0:
+            raise InvalidConfiguration(
+                "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
+            )
+        low, high = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
+        if low > high:
+            raise InvalidConfiguration(
+                f"log.cleaner.min.compaction.lag.ms = {low} is above log.cleaner.max.compaction.lag.ms = {high}: "
+                "lower the first or raise the second."
+            )
+        threads = self.log_cleaner_threads
+        if threads and self.log_cleaner_dedupe_buffer_size // threads <= MIB:
+            raise InvalidConfiguration(
+                f"log.cleaner.dedupe.buffer.size = {self.log_cleaner_dedupe_buffer_size} gives each of "
+                f"{threads} log.cleaner.threads no more than 1 MiB: give more than {threads * MIB} bytes."
+            )
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The data directories, in order."""
+        chosen = self.log_dirs if self.log_dirs is not None else (self.log_dir,)
+        return tuple(directory for directory in chosen if directory)
+
+    @property
+    def retention_ms(self) -> int:
+        given = first_given(
+            self.log_retention_ms,
+            None if self.log_retention_minutes is None else self.log_retention_minutes * MINUTE_MS,
+            self.log_retention_hours * HOUR_MS,
+        )
+        return max(given, -1)
+
+    @property
+    def roll_ms(self) -> int:
+        return first_given(self.log_roll_ms, self.log_roll_hours * HOUR_MS)
+
+    @property
+    def roll_jitter_ms(self) -> int:
+        return first_given(self.log_roll_jitter_ms, self.log_roll_jitter_hours * HOUR_MS)
+
+    @property
+    def flush_ms(self) -> int:
+        return first_given(self.log_flush_interval_ms, max(self.log_flush_scheduler_interval_ms, 0))
+
+    def topic_defaults(self) -> dict[str, Value]:
+        """The topic properties, by Kafka's names, that a topic has when it sets none itself."""
+        resolved: dict[str, Value] = {
+            "retention.ms": self.retention_ms,
+            "segment.ms": self.roll_ms,
+            "segment.jitter.ms": self.roll_jitter_ms,
+            "flush.ms": self.flush_ms,
+        }
+        for prop in properties(LogConfig).values():
+            if prop.broker and prop.name not in resolved:
+                resolved[prop.name] = self.get(prop.broker[0])
+        return resolved
+
+
+def first_given(*values: int | None) -> int:
+    return next(value for value in values if value is not None)

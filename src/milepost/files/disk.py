@@ -1,0 +1,101 @@
+"""The operations milepost asks of a file system, on raw descriptors.
+
+There is no buffered writer here: a write that returned is in the kernel and survives the death of the process
+(rule W-1). A write either completes or raises; the caller then cuts the file back to its last good length.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer, View
+
+
+class Disk:
+    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
+        # O_NONBLOCK: a FIFO that carries the name of a segment must not hang us; it changes nothing for regular files.
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        return os.pread(fd, size, position)
+
+    def pwrite(self, fd: int, data: ReadableBuffer, position: int) -> None:
+        written = os.pwrite(fd, data, position)
+        if written != len(data):
+            self._write_rest(fd, memoryview(data).cast("B")[written:], position + written)
+
+    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int) -> int:
+        """Write the buffers one behind the other; the number of bytes written, which is all of them."""
+        size = sum(map(len, buffers))
+        written = os.pwritev(fd, buffers, position)
+        if written != size:
+            self._write_rest(fd, memoryview(b"".join(buffers))[written:], position + written)
+        return size
+
+    def _write_rest(self, fd: int, rest: memoryview, position: int) -> None:
+        while rest:
+            written = os.pwrite(fd, rest, position)
+            rest = rest[written:]
+            position += written
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def fsync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def map(self, fd: int, size: int) -> View:
+        """A read-only view of the first `size` bytes; the descriptor may be closed afterwards."""
+        return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
+
+    def lock(self, fd: int) -> bool:
+        """Take the exclusive lock of the file, or say at once that another process has it."""
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def stat(self, path: str) -> os.stat_result:
+        """Of the name itself: a symbolic link is not followed."""
+        return os.lstat(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def set_mtime(self, path: str, seconds: float) -> None:
+        os.utime(path, (seconds, seconds))
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable: creations, renames, removals."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

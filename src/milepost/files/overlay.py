@@ -1,0 +1,166 @@
+"""A copy-on-write view of a disk: whatever is changed is changed in memory, the disk underneath stays as it is.
+
+Reading never writes. `open_log(path, mode="r")` runs the very same loading and recovery on an overlay: indexes are
+rebuilt, torn tails cut and left-over files removed, but only in this view. It is safe beside a running broker, because nothing
+is locked and nothing on disk moves.
+
+A path is in one of four states: untouched; removed; *memory* (created or written here: the whole content is a bytearray);
+*cut* (an untouched file seen only up to some length, so that cutting a torn gigabyte costs nothing).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from milepost.files.disk import Disk
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer, View
+
+FIRST_MEMORY_FD = 1 << 24
+
+
+@dataclass(slots=True)
+class Node:
+    """What the overlay knows about one path: `data` when in memory, else `size` bytes of `origin` on the disk."""
+
+    origin: str
+    data: bytearray | None = None
+    size: int | None = None
+    mtime: float | None = None
+
+
+class Overlay(Disk):
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node | None] = {}
+        self._open: dict[int, Node] = {}
+        self._next_fd = FIRST_MEMORY_FD
+
+    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
+        node = self._node(path, create=bool(flags & os.O_CREAT))
+        if flags & os.O_TRUNC:
+            node.data = bytearray()
+        if node.data is None:
+            fd = super().open(node.origin, flags & os.O_NOFOLLOW)
+        else:
+            fd = self._next_fd
+            self._next_fd += 1
+        self._open[fd] = node
+        return fd
+
+    def _node(self, path: str, create: bool = False) -> Node:
+        if path in self._nodes:
+            node = self._nodes[path]
+            if node is not None:
+                return node
+        elif super().exists(path):
+            self._nodes[path] = node = Node(path)
+            return node
+        if not create:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        self._nodes[path] = node = Node(path, bytearray())
+        return node
+
+    def close(self, fd: int) -> None:
+        del self._open[fd]
+        if fd < FIRST_MEMORY_FD:
+            super().close(fd)
+
+    def _writable(self, fd: int) -> bytearray:
+        node = self._open[fd]
+        if node.data is None:
+            node.data = bytearray(super().pread(fd, self.size(fd), 0))
+        return node.data
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        node = self._open[fd]
+        if node.data is not None:
+            return bytes(node.data[position : position + size])
+        if node.size is not None:
+            size = max(0, min(size, node.size - position))
+        return super().pread(fd, size, position)
+
+    def pwrite(self, fd: int, data: ReadableBuffer, position: int) -> None:
+        content = self._writable(fd)
+        content.extend(bytes(max(0, position - len(content))))
+        content[position : position + len(data)] = data
+
+    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int) -> int:
+        data = b"".join(buffers)
+        self.pwrite(fd, data, position)
+        return len(data)
+
+    def truncate(self, fd: int, size: int) -> None:
+        node = self._open[fd]
+        if node.data is None and size <= self.size(fd):
+            node.size = size
+            return
+        content = self._writable(fd)
+        if size < len(content):
+            del content[size:]
+        else:
+            content.extend(bytes(size - len(content)))
+
+    def fsync(self, fd: int) -> None:
+        pass
+
+    def size(self, fd: int) -> int:
+        node = self._open[fd]
+        if node.data is not None:
+            return len(node.data)
+        return super().size(fd) if node.size is None else node.size
+
+    def map(self, fd: int, size: int) -> View:
+        data = self._open[fd].data
+        return super().map(fd, size) if data is None else memoryview(data)[:size].toreadonly()
+
+    def lock(self, fd: int) -> bool:
+        return True
+
+    def rename(self, source: str, target: str) -> None:
+        self._nodes[target] = self._node(source)
+        self._nodes[source] = None
+
+    def unlink(self, path: str) -> None:
+        self._node(path)
+        self._nodes[path] = None
+
+    def mkdir(self, path: str) -> None:
+        raise PermissionError(30, "Read-only view", path)
+
+    def rmdir(self, path: str) -> None:
+        raise PermissionError(30, "Read-only view", path)
+
+    def stat(self, path: str) -> os.stat_result:
+        node = self._nodes.get(path, Node(path))
+        if node is None:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        if node.data is None and node.size is None:
+            return super().stat(node.origin)
+        size = node.size if node.data is None else len(node.data)
+        mtime = node.mtime
+        if mtime is None:
+            mtime = super().stat(node.origin).st_mtime if super().exists(node.origin) else 0.0
+        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size or 0, mtime, mtime, mtime))
+
+    def exists(self, path: str) -> bool:
+        return self._nodes[path] is not None if path in self._nodes else super().exists(path)
+
+    def listdir(self, path: str) -> list[str]:
+        names = set(super().listdir(path))
+        prefix = path.rstrip("/") + "/"
+        for known, node in self._nodes.items():
+            name = known[len(prefix) :]
+            if known.startswith(prefix) and "/" not in name:
+                (names.discard if node is None else names.add)(name)
+        return sorted(names)
+
+    def set_mtime(self, path: str, seconds: float) -> None:
+        self._node(path).mtime = seconds
+
+    def sync_directory(self, path: str) -> None:
+        pass

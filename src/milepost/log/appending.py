@@ -1,0 +1,276 @@
+"""The append path: what a leader is given by clients, and what a follower is given by its leader.
+
+    1  analyze    each batch from outside: size, CRC, order of offsets
+    2  validate   leader only: every record; offsets, epoch and timestamps assigned
+    3  epochs     a new leader epoch is noted
+    4  roll       if the batch belongs into a new segment
+    5  producer   sequences, epochs and transactions, checked aside; a duplicate ends the append here
+    6  write      bytes, then index entries; a failure leaves the log as it was
+    7  apply      log end, producer state, transaction index; flush if `flush.messages` says so
+
+Steps 3 and 4 have happened even when step 5 refuses the batch; that is Kafka's order, and harmless.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from milepost.clock import Clock
+from milepost.config.topic import LogConfig
+from milepost.errors import KafkaStorage, OffsetsOutOfOrder, RecordBatchTooLarge, RecordTooLarge, UnexpectedAppendOffset
+from milepost.files import HandlePool
+from milepost.log.append_info import Analysis, AppendInfo, analyze
+from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
+from milepost.log.reading import ReadableLog
+from milepost.log.validation import Validated, validate
+from milepost.log.verification import VerificationGuard
+from milepost.record.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, RecordBatch
+from milepost.record.builder import build_batch
+from milepost.record.kernel import scan_records
+from milepost.record.records import Record
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
+from milepost.segment.segment import AppendUnit, Segment
+from milepost.segment.txn_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer
+    from milepost.record.batches import AnyBatch
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class AppendableLog(ReadableLog):
+    """A log that can grow. How it rolls, flushes and fails is its other half's business."""
+
+    config: LogConfig
+    pool: HandlePool
+    clock: Clock
+    recovery_point: int
+    verifies_transactions: bool
+    exact_time_offset: bool
+
+    def roll(self, requested_offset: int = 0) -> Segment:
+        raise NotImplementedError
+
+    def flush(self, up_to: int | None = None) -> None:
+        raise NotImplementedError
+
+    def update_high_watermark(self, offset: int) -> int:
+        raise NotImplementedError
+
+    def ensure_writable(self) -> None:
+        raise NotImplementedError
+
+    def fail(self, error: OSError) -> KafkaStorage:
+        raise NotImplementedError
+
+    def append(self, records: Iterable[Record] | ReadableBuffer) -> AppendInfo:
+        """Append records (as one batch, in the topic's codec), or one batch as a producer encodes it, and make it readable.
+
+        For a log that is embedded: there are no followers to wait for. Record offsets are assigned here; a timestamp of -1 becomes now.
+        """
+        if not isinstance(records, (bytes, bytearray, memoryview)):
+            now = self.clock.now_ms()
+            batch = [
+                replace(record, offset=index, timestamp=now if record.timestamp == NO_TIMESTAMP else record.timestamp)
+                for index, record in enumerate(records)
+            ]
+            records = build_batch(batch) if batch else b""
+        info = self.append_as_leader(records)
+        self.update_high_watermark(self.end_offset)
+        return info
+
+
+    def append_as_leader(
+        self,
+        data: ReadableBuffer,
+        *,
+        leader_epoch: int = 0,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification_guard: VerificationGuard | None = None,
+    ) -> AppendInfo:
+        """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch answers with the offsets it got then."""
+        analysis = analyze(data, origin, self.config.max_message_bytes, leader_epoch)
+        if not analysis.valid_bytes:
+            return self._nothing_appended()
+        self.ensure_writable()
+        if origin is AppendOrigin.RAFT_LEADER:
+            return self._append_given(analysis)
+        validated = validate(analysis, self.end_offset, leader_epoch, self.config, self.clock.now_ms(), origin, self.exact_time_offset)
+        if validated.size > self.config.max_message_bytes:
+            raise RecordTooLarge(f"the batch has {validated.size} bytes as stored; max.message.bytes is {self.config.max_message_bytes}")
+        batch = validated.batch
+        self.epochs.assign(leader_epoch, batch.base_offset)
+        unit = AppendUnit(batch.last_offset, validated.size, validated.max_timestamp, validated.offset_of_max_timestamp)
+        segment = self._segment_for(validated.size, validated.max_timestamp, batch.base_offset, batch.last_offset)
+        updates: list[ProducerAppend] = []
+        completed: list[CompletedTransaction] = []
+        if batch.producer_id >= 0:
+            duplicate = self._check_producer(batch, origin, verification_guard, updates, completed)
+            if duplicate is not None:
+                return self._duplicate(batch, duplicate)
+        self._write(segment, validated.buffers, (unit,))
+        self._appended(batch.last_offset, segment, updates, completed)
+        return self._leader_info(validated, leader_epoch)
+
+    def append_as_follower(self, data: ReadableBuffer) -> AppendInfo:
+        """Write batches as another replica wrote them: their offsets, epochs and bytes are kept."""
+        analysis = analyze(data, AppendOrigin.REPLICATION, None)
+        if not analysis.valid_bytes:
+            return self._nothing_appended()
+        self.ensure_writable()
+        return self._append_given(analysis)
+
+    def _append_given(self, analysis: Analysis) -> AppendInfo:
+        batches = analysis.batches
+        first, last = batches[0], batches[-1]
+        # The true first offset of a compressed legacy set is inside it; its last one is known without looking.
+        first_offset = first.base_offset if first.magic >= MAGIC else first.last_offset
+        if not analysis.is_monotonic:
+            raise OffsetsOutOfOrder(f"{self.directory}: the offsets of the {len(batches)} batches do not rise")
+        if first_offset < self.end_offset:
+            raise UnexpectedAppendOffset(
+                f"{self.directory}: the append starts at offset {first_offset}, below the log end {self.end_offset}",
+                first_offset,
+                last.last_offset,
+            )
+        self._assign_epochs(batches)
+        units = [self._unit(batch) for batch in batches]
+        newest = max(units, key=lambda unit: unit.max_timestamp)
+        requested = first_offset if first.magic >= MAGIC else last.last_offset - MAX_RELATIVE_OFFSET
+        segment = self._segment_for(analysis.valid_bytes, newest.max_timestamp, requested, last.last_offset)
+        updates: list[ProducerAppend] = []
+        completed: list[CompletedTransaction] = []
+        for batch in batches:
+            if isinstance(batch, RecordBatch) and batch.producer_id >= 0:
+                self._check_producer(batch, AppendOrigin.REPLICATION, None, updates, completed)
+        self._write(segment, [memoryview(first.buffer)[: analysis.valid_bytes]], units)
+        self._appended(last.last_offset, segment, updates, completed)
+        return AppendInfo(
+            first_offset,
+            last.last_offset,
+            newest.max_timestamp,
+            newest.offset_of_max_timestamp,
+            log_start_offset=self.start_offset,
+            leader_epoch=last.partition_leader_epoch,
+            valid_bytes=analysis.valid_bytes,
+        )
+
+    def _assign_epochs(self, batches: Sequence[AnyBatch]) -> None:
+        for batch in batches:
+            if batch.magic >= MAGIC:
+                if batch.partition_leader_epoch >= 0:
+                    self.epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            elif not self.epochs.is_empty:
+                self.epochs.clear()
+
+    def _unit(self, batch: AnyBatch) -> AppendUnit:
+        brought_by = batch.last_offset
+        if self.exact_time_offset and isinstance(batch, RecordBatch) and not batch.is_compressed and batch.record_count > 1:
+            start, end = batch.position + HEADER_SIZE, batch.position + batch.size
+            largest, index, *_ = scan_records(batch.buffer, start, end, batch.record_count, batch.base_timestamp)
+            if largest == batch.max_timestamp and index >= 0:
+                brought_by = batch.base_offset + index
+        return AppendUnit(batch.last_offset, batch.size, batch.max_timestamp, brought_by)
+
+    def _check_producer(
+        self,
+        batch: RecordBatch,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        updates: list[ProducerAppend],
+        completed: list[CompletedTransaction],
+    ) -> BatchMetadata | None:
+        """Check a batch against its producer's state, aside; the earlier batch if this one is a duplicate."""
+        if origin is AppendOrigin.CLIENT:
+            known = self.producers.last_entry(batch.producer_id)
+            duplicate = known.find_duplicate(batch) if known else None
+            if duplicate is not None:
+                return duplicate
+        if self.verifies_transactions:
+            self.producers.check_verification(batch, origin, guard)
+        update = next((update for update in updates if update.producer_id == batch.producer_id), None)
+        if update is None:
+            update = self.producers.prepare_update(batch.producer_id, origin)
+            updates.append(update)
+        ended = update.append(batch)
+        if ended is not None:
+            completed.append(ended)
+        return None
+
+    def _segment_for(self, size: int, max_timestamp: int, first_offset: int, last_offset: int) -> Segment:
+        if size > self.config.segment_bytes:
+            raise RecordBatchTooLarge(f"{self.directory}: the append has {size} bytes; segment.bytes is {self.config.segment_bytes}")
+        active = self.segments.active
+        if active.should_roll(size, max_timestamp, last_offset):
+            return self.roll(first_offset)
+        return active
+
+    def _write(self, segment: Segment, buffers: Sequence[ReadableBuffer], units: Sequence[AppendUnit]) -> None:
+        size = segment.size
+        try:
+            segment.append(buffers, units)
+        except OSError as error:
+            intact = segment.size == size and self._file_size(segment) == size
+            if not intact or error.errno not in DISK_FULL:
+                self.fail(error)
+            raise KafkaStorage(f"{segment.log.path}: nothing was appended at offset {self.end_offset}: {error.strerror}") from error
+
+    def _file_size(self, segment: Segment) -> int:
+        try:
+            size = self.pool.disk.size(segment.log.handle.fd)
+        except OSError:
+            return -1
+        return segment.size if self.config.preallocate and size > segment.size else size
+
+    def _appended(
+        self, last_offset: int, segment: Segment, updates: list[ProducerAppend], completed: list[CompletedTransaction]
+    ) -> None:
+        # The end moves first: whatever fails below, the bytes are in the log.
+        self.end_offset = last_offset + 1
+        for update in updates:
+            self.producers.update(update)
+        for transaction in completed:
+            self.complete(transaction, segment)
+        self.producers.update_map_end_offset(self.end_offset)
+        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def complete(self, transaction: CompletedTransaction, segment: Segment) -> None:
+        """A marker was appended: note the transaction in the segment's index if it was aborted."""
+        if transaction.is_aborted:
+            stable = self.producers.last_stable_offset(transaction)
+            segment.txn_index.append(
+                AbortedTransaction(transaction.producer_id, transaction.first_offset, transaction.last_offset, stable)
+            )
+        self.producers.complete_transaction(transaction)
+
+    def _nothing_appended(self) -> AppendInfo:
+        return AppendInfo(-1, -1, log_start_offset=self.start_offset)
+
+    def _duplicate(self, batch: RecordBatch, earlier: BatchMetadata) -> AppendInfo:
+        return AppendInfo(
+            earlier.first_offset,
+            earlier.last_offset,
+            earlier.timestamp,
+            log_start_offset=self.start_offset,
+            leader_epoch=batch.partition_leader_epoch,
+            is_duplicate=True,
+        )
+
+    def _leader_info(self, validated: Validated, leader_epoch: int) -> AppendInfo:
+        batch = validated.batch
+        return AppendInfo(
+            batch.base_offset,
+            batch.last_offset,
+            validated.max_timestamp,
+            validated.offset_of_max_timestamp,
+            validated.log_append_time,
+            self.start_offset,
+            leader_epoch,
+            validated.size,
+        )
+

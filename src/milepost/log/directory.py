@@ -1,0 +1,190 @@
+"""A data directory (one entry of `log.dirs`): who owns it, how it was left, and the checkpoints of all its partitions.
+
+    file                                holds
+    .lock                               the owner's lock, see directory_lock
+    meta.properties                     cluster and broker, see meta_properties
+    .kafka_cleanshutdown                the marker of a clean stop, see clean_shutdown
+    recovery-point-offset-checkpoint    per partition: the first offset that may not be synced yet
+    log-start-offset-checkpoint         log starts above the first segment's base (records were deleted by request)
+    replication-offset-checkpoint       the high watermark
+    cleaner-offset-checkpoint           the first offset the cleaner has not cleaned
+    page_visits-0/ ...                  one directory per partition, see partition_name
+
+`open` locks first, then removes the marker and syncs that (W-8, W-9): from then on a crash is a crash. A damaged
+checkpoint is kept aside as `<name>.bad` and counts as empty: that costs work, and for log starts it brings records back
+that somebody deleted, but no record is lost. `close` writes the marker last.
+
+`peek` looks without owning: no lock, nothing is removed or written. For readers beside a running broker.
+
+Not promised: that a checkpoint names only partitions that exist, or all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Mapping
+
+from milepost.clock import Clock, SystemClock
+from milepost.errors import CorruptCheckpoint, KafkaStorage
+from milepost.files import Disk, remove_file
+from milepost.log import clean_shutdown, meta_properties
+from milepost.log.checkpoints import keep_aside, read_offset_checkpoint, write_offset_checkpoint
+from milepost.log.clean_shutdown import NO_BROKER_EPOCH, CleanShutdown, read_clean_shutdown, write_clean_shutdown
+from milepost.log.directory_lock import DirectoryLock
+from milepost.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from milepost.log.partition_name import TopicPartition
+
+logger = logging.getLogger("milepost.log")
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+Offsets = dict[TopicPartition, int]
+
+
+class DataDirectory:
+    def __init__(self, path: str, disk: Disk, clock: Clock):
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.recovery_points: Offsets = {}
+        self.log_starts: Offsets = {}
+        self.high_watermarks: Offsets = {}
+        self.cleaner_offsets: Offsets = {}
+        self._lock: DirectoryLock | None = None
+        self._marker: CleanShutdown | None = None
+
+    @classmethod
+    def peek(cls, path: str, disk: Disk) -> DataDirectory:
+        """The directory as it is, for readers: not locked, not changed. One that is not there looks empty."""
+        directory = cls(path, disk, SystemClock())
+        directory._marker = read_clean_shutdown(disk, directory._file(clean_shutdown.FILE_NAME))
+        directory._load_checkpoints(keep_damaged=False)
+        return directory
+
+    def open(self, create: bool = True) -> None:
+        """Own the directory until `close`; raises DirectoryLocked, or KafkaStorage when it cannot be used."""
+        try:
+            if create:
+                self._create()
+            self.disk.listdir(self.path)
+            self._lock = DirectoryLock(self.path, self.disk)
+        except OSError as error:
+            raise KafkaStorage(f"{self.path}: the data directory cannot be used: {error.strerror}") from error
+        try:
+            self._take_marker()
+            self._load_checkpoints(keep_damaged=True)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _create(self) -> None:
+        missing = []
+        path = posixpath.abspath(self.path)
+        while not self.disk.exists(path):
+            missing.append(path)
+            path = posixpath.dirname(path)
+        for path in reversed(missing):
+            self.disk.mkdir(path)
+            self.disk.sync_directory(posixpath.dirname(path))
+
+    def _take_marker(self) -> None:
+        path = self._file(clean_shutdown.FILE_NAME)
+        self._marker = read_clean_shutdown(self.disk, path)
+        if remove_file(self.disk, path):
+            self.disk.sync_directory(self.path)
+
+    def _load_checkpoints(self, keep_damaged: bool) -> None:
+        self.recovery_points = self._read(RECOVERY_POINTS, keep_damaged)
+        self.log_starts = self._read(LOG_STARTS, keep_damaged)
+        self.high_watermarks = self._read(HIGH_WATERMARKS, keep_damaged)
+        self.cleaner_offsets = self._read(CLEANER_OFFSETS, keep_damaged)
+
+    def _read(self, name: str, keep_damaged: bool) -> Offsets:
+        path = self._file(name)
+        try:
+            return read_offset_checkpoint(self.disk, path)
+        except CorruptCheckpoint as damage:
+            kept = f"; a copy is kept as {keep_aside(self.disk, path)}" if keep_damaged else ""
+            logger.warning("%s; the checkpoint counts as empty%s", damage, kept)
+            return {}
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    @property
+    def is_open(self) -> bool:
+        return self._lock is not None
+
+    # How it was left.
+
+    @property
+    def was_clean(self) -> bool:
+        return self._marker is not None
+
+    @property
+    def marked(self) -> Mapping[str, tuple[int, int]]:
+        """What the marker said about each log: end offset and size of the last segment."""
+        return self._marker.partitions or {} if self._marker is not None else {}
+
+    @property
+    def broker_epoch(self) -> int:
+        """What the marker said about the broker that stopped; -1 without one."""
+        return NO_BROKER_EPOCH if self._marker is None else self._marker.broker_epoch
+
+    def marker_agrees(self, tp: TopicPartition, log_end_offset: int | None, last_segment_size: int) -> bool:
+        """Whether this log was left clean: there was a marker, and nothing it says about the log is wrong."""
+        return self._marker is not None and self._marker.agrees(tp, log_end_offset, last_segment_size)
+
+    # Whose it is.
+
+    def read_meta(self) -> MetaProperties | None:
+        return read_meta_properties(self.disk, self._file(meta_properties.FILE_NAME))
+
+    def write_meta(self, meta: MetaProperties) -> None:
+        write_meta_properties(self.disk, self._file(meta_properties.FILE_NAME), meta, self.clock)
+
+    def ensure_identity(self, cluster_id: str | None = None, node_id: int | None = None) -> None:
+        """Refuse a directory that another cluster or broker wrote."""
+        meta = self.read_meta()
+        if meta is not None:
+            meta.ensure_same(self._file(meta_properties.FILE_NAME), cluster_id, node_id)
+
+    # Checkpoints. Each call replaces the whole file.
+
+    def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.recovery_points = self._write(RECOVERY_POINTS, offsets)
+
+    def write_log_starts(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.log_starts = self._write(LOG_STARTS, offsets)
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.high_watermarks = self._write(HIGH_WATERMARKS, offsets)
+
+    def write_cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.cleaner_offsets = self._write(CLEANER_OFFSETS, offsets)
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        write_offset_checkpoint(self.disk, self._file(name), offsets)
+        return dict(offsets)
+
+    def close(
+        self, clean: bool, partitions: Mapping[str, tuple[int, int]], broker_epoch: int = NO_BROKER_EPOCH
+    ) -> None:
+        """Let go of the directory. `clean`: every log in `partitions` (end offset, size of the last segment) is synced."""
+        if self._lock is None:
+            return
+        try:
+            if clean:
+                marker = CleanShutdown(broker_epoch, partitions)
+                write_clean_shutdown(self.disk, self._file(clean_shutdown.FILE_NAME), marker)
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            lock.release()

@@ -1,0 +1,330 @@
+"""Opening a partition directory: from whatever a clean stop, a crash or another broker left, to a log that can be used.
+
+    1  left-overs     `.deleted` goes; `.cleaned` goes, and with it every `.swap` at or above the lowest `.cleaned` (an unfinished cleaning)
+    2  swaps          the remaining `.swap` files are complete: what they replace goes, they get their final names
+    3  segments       every `.log` becomes a segment; indexes without a log go; each index is checked against its log
+    4  recovery       unless the stop was clean: every segment from the recovery point on is read, checked and its indexes rebuilt
+    5  ends           log end, log start, leader epochs trimmed to both
+    6  producers      newest snapshot, then the batches behind it, then the window of five batches
+
+Stricter than Kafka (reliability over speed of start): an index that fails its check is rebuilt also below the recovery point; damage with whole batches
+behind it is kept as a hole; a log start beyond the log end deletes nothing; producer state is replayed even when no snapshot is there.
+
+Read-only callers pass a pool over an `Overlay`: the same steps then happen in memory only.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import stat
+from dataclasses import dataclass, field
+
+from milepost.clock import Clock
+from milepost.config.topic import LogConfig
+from milepost.errors import CorruptIndex, KafkaStorage, SegmentOffsetOverflow
+from milepost.files import HandlePool, remove_file
+from milepost.log import epochs as epochs_module
+from milepost.log.epochs import LeaderEpochCache
+from milepost.log.log import Log, Owner
+from milepost.log.partition_name import TopicPartition
+from milepost.log.producer_window import restore_windows
+from milepost.log.producers import ProducerStateManager
+from milepost.log.scheduler import Scheduler
+from milepost.log.segments import LogSegments
+from milepost.log.splitting import split_overflowed
+from milepost.record.batch import RecordBatch
+from milepost.segment import names, recovery
+from milepost.segment.file_records import Hole
+from milepost.segment.segment import Segment
+from milepost.segment.txn_index import AbortedTransaction
+
+logger = logging.getLogger("milepost.log")
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What loading had to do, for operators and tests."""
+
+    bytes_cut: int = 0
+    recovered: list[int] = field(default_factory=list)
+    rebuilt: list[int] = field(default_factory=list)
+    holes: list[Hole] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LogLoader:
+    directory: str
+    partition: TopicPartition
+    config: LogConfig
+    pool: HandlePool
+    clock: Clock
+    rng: random.Random
+    is_clean: bool = False
+    recovery_point: int = 0
+    start_offset: int = 0
+    producer_expiration_ms: int = 86_400_000
+    scheduler: Scheduler | None = None
+    owner: Owner | None = None
+    report: LoadReport = field(default_factory=LoadReport)
+    segments: LogSegments = field(default_factory=LogSegments)
+    epochs: LeaderEpochCache = field(init=False)
+    producers: ProducerStateManager = field(init=False)
+
+    def load(self) -> Log:
+        self._drop_leftovers()
+        self._finish_swaps()
+        self._load_segments()
+        self.epochs, relearn = LeaderEpochCache.load(f"{self.directory}/{epochs_module.FILE_NAME}", self.pool.disk)
+        self.producers = ProducerStateManager(self.directory, self.pool.disk, self.clock, expiration_ms=self.producer_expiration_ms)
+        self._check_indexes()
+        if not self.is_clean:
+            self._recover(self.segments.from_offset(self.recovery_point) if len(self.segments) else [])
+        end_offset = self._settle_ends()
+        if relearn or self.epochs.is_empty:
+            self._learn_epochs()
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(self.start_offset)
+        log = Log(
+            self.directory,
+            self.partition,
+            self.config,
+            self.pool,
+            self.clock,
+            self.rng,
+            self.segments,
+            self.producers,
+            self.epochs,
+            start_offset=self.start_offset,
+            end_offset=end_offset,
+            recovery_point=end_offset if self.is_clean and not self.report.rebuilt else min(self.recovery_point, end_offset),
+            scheduler=self.scheduler,
+            owner=self.owner,
+        )
+        self._load_producers(log)
+        self.segments.active.activate()
+        return log
+
+    # 1 and 2: files on their way in or out.
+
+    def _drop_leftovers(self) -> None:
+        listing = self.pool.disk.listdir(self.directory)
+        for name in listing:
+            if name.endswith(names.DELETED) and not name.endswith(".checkpoint.deleted"):
+                self._remove(name)
+        cleaned = [name for name in listing if name.endswith(names.CLEANED)]
+        bases = [base for base in map(names.offset_of, cleaned) if base is not None]
+        if bases:
+            for name in listing:
+                base = names.offset_of(name)
+                if name.endswith(names.SWAP) and base is not None and base >= min(bases):
+                    self._remove(name)
+        for name in cleaned:
+            self._remove(name)
+
+    def _finish_swaps(self) -> None:
+        disk = self.pool.disk
+        swaps = [name for name in disk.listdir(self.directory) if name.endswith(names.SWAP)]
+        if not swaps:
+            return
+        complete = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
+        for base, end in [self._swap_range(name) for name in complete]:
+            self._remove_between(base, end, keep=swaps)
+        for name in swaps:
+            disk.rename(f"{self.directory}/{name}", f"{self.directory}/{name[: -len(names.SWAP)]}")
+        disk.sync_directory(self.directory)
+
+    def _swap_range(self, name: str) -> tuple[int, int]:
+        base = names.offset_of(name)
+        assert base is not None, "a swap file is named by an offset"
+        segment = Segment(self.pool, self.directory, base, self.config, self.clock, self.rng, suffix=names.SWAP)
+        end = segment.next_offset()
+        segment.close_handles()
+        return base, max(end, base + 1)
+
+    def _remove_between(self, base: int, end: int, keep: list[str]) -> None:
+        for name in self.pool.disk.listdir(self.directory):
+            offset = names.offset_of(name)
+            if name not in keep and offset is not None and base <= offset < end:
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        remove_file(self.pool.disk, f"{self.directory}/{name}")
+
+    # 3: segments and their indexes.
+
+    def _load_segments(self) -> None:
+        listing = self.pool.disk.listdir(self.directory)
+        present = set(listing)
+        holes = [hole for hole in map(names.parse_hole_name, listing) if hole is not None]
+        for name in sorted(listing):
+            for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
+                if names.is_segment_file(name, suffix) and name[: -len(suffix)] + names.LOG not in present:
+                    logger.warning("%s/%s: an index without its log; removed", self.directory, name)
+                    self._remove(name)
+            if names.is_segment_file(name, names.LOG):
+                self._ensure_regular(name)
+                segment = self._open_segment(int(name[: -len(names.LOG)]))
+                segment.log.holes = sorted(
+                    (Hole(*hole[1:]) for hole in holes if hole[0] == segment.base_offset and hole[2] <= segment.size),
+                    key=lambda hole: hole.position,
+                )
+                self.segments.add(segment)
+        self._drop_below_start()
+
+    def _ensure_regular(self, name: str) -> None:
+        path = f"{self.directory}/{name}"
+        mode = self.pool.disk.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise KafkaStorage(f"{path}: not a regular file (mode {stat.filemode(mode)}); move it out of the partition directory")
+
+    def _open_segment(self, base_offset: int) -> Segment:
+        return Segment(self.pool, self.directory, base_offset, self.config, self.clock, self.rng)
+
+    def _drop_below_start(self) -> None:
+        """A segment that retention removed may be back after a crash: it is below the published start, and goes again."""
+        for segment in list(self.segments):
+            following = self.segments.next_base(segment)
+            if following is not None and following <= self.start_offset:
+                self.segments.remove(segment.base_offset)
+                segment.delete()
+
+    def _check_indexes(self) -> None:
+        """Check what recovery will not rebuild anyway."""
+        trusted = [segment for segment in self.segments if self.is_clean or self._is_below_recovery_point(segment)]
+        for segment in trusted:
+            try:
+                segment.check_indexes()
+            except CorruptIndex as damage:
+                self.report.notes.append(str(damage))
+                self.report.rebuilt.append(segment.base_offset)
+                self._recover([segment])
+
+    def _is_below_recovery_point(self, segment: Segment) -> bool:
+        following = self.segments.next_base(segment)
+        return following is not None and following <= self.recovery_point
+
+    # 4: recovery.
+
+    def _recover(self, doubtful: list[Segment]) -> None:
+        if doubtful:
+            self._producers_at(doubtful[0].base_offset)
+        for segment in doubtful:
+            if segment.base_offset not in self.segments:
+                continue
+            try:
+                self._recover_segment(segment)
+            except SegmentOffsetOverflow:
+                for piece in split_overflowed(segment, self.segments):
+                    self._recover_segment(piece)
+
+    def _recover_segment(self, segment: Segment) -> None:
+        segment.txn_index.reset()
+
+        def on_batch(batch: object) -> None:
+            if not isinstance(batch, RecordBatch):
+                return
+            latest = self.epochs.latest_epoch
+            if batch.partition_leader_epoch >= 0 and (latest is None or batch.partition_leader_epoch > latest):
+                self.epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            if batch.producer_id >= 0 and batch.base_offset >= self.start_offset:
+                self._replay(batch, segment)
+
+        found = recovery.recover(segment, on_batch, lambda: self._following(segment))
+        self.producers.update_map_end_offset(found.next_offset)
+        self.producers.take_snapshot()
+        self.report.recovered.append(segment.base_offset)
+        self.report.bytes_cut += found.bytes_cut
+        self.report.holes += found.holes
+        if found.bytes_cut:
+            self._note_cut(segment, found)
+            self._drop_after(segment)
+
+    def _note_cut(self, segment: Segment, found: recovery.Recovered) -> None:
+        note = f"{segment.log.path}: {found.bytes_cut} bytes behind offset {found.next_offset - 1} were not a whole batch and were cut off"
+        self.report.notes.append(note)
+        logger.warning("%s", note)
+
+    def _replay(self, batch: RecordBatch, segment: Segment | None) -> None:
+        ended = self.producers.replay(batch)
+        if ended is None:
+            return
+        if ended.is_aborted and segment is not None:
+            stable = self.producers.last_stable_offset(ended)
+            segment.txn_index.append(AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable))
+        self.producers.complete_transaction(ended)
+
+    def _following(self, segment: Segment) -> int | None:
+        """The base of the next segment that holds a valid batch: damage before it is not a torn tail."""
+        later = self.segments.higher(segment.base_offset)
+        while later is not None:
+            if recovery.has_valid_batch(later):
+                return later.base_offset
+            later = self.segments.higher(later.base_offset)
+        return None
+
+    def _drop_after(self, segment: Segment) -> None:
+        """Segments behind a torn tail hold no valid batch: what bytes they have is kept aside by recovering them first."""
+        later = self.segments.higher(segment.base_offset)
+        while later is not None:
+            recovery.recover(later)
+            self.segments.remove(later.base_offset)
+            later.delete()
+            self.producers.remove_snapshot(later.base_offset)
+            later = self.segments.higher(segment.base_offset)
+
+    def _producers_at(self, offset: int) -> None:
+        """Producer state as it was when `offset` was next."""
+        self.producers.truncate_and_reload(self.start_offset, offset)
+        start = self.producers.map_end_offset
+        for segment in self.segments.between(start, offset) if start < offset else []:
+            for _, batch in segment.log.batches():
+                if isinstance(batch, RecordBatch) and batch.producer_id >= 0 and start <= batch.base_offset < offset:
+                    self._replay(batch, None)
+        self.producers.update_map_end_offset(offset)
+
+    # 5: where the log starts and ends.
+
+    def _settle_ends(self) -> int:
+        holds_data = any(segment.size for segment in self.segments)
+        if len(self.segments):
+            end_offset = self.segments.active.next_offset()
+            if end_offset < self.start_offset and holds_data:
+                note = f"{self.directory}: log start {self.start_offset} lies beyond the log end {end_offset}; nothing is deleted for that"
+                self.report.notes.append(note)
+                logger.error("%s", note)
+                self.start_offset = self.segments.first.base_offset
+            elif end_offset < self.start_offset:
+                for segment in list(self.segments):
+                    self.segments.remove(segment.base_offset)
+                    segment.delete()
+        if not len(self.segments):
+            self.segments.add(Segment.create(self.pool, self.directory, self.start_offset, self.config, self.clock, self.rng))
+            end_offset = self.start_offset
+        self.start_offset = max(self.start_offset, self.segments.first.base_offset)
+        return end_offset
+
+    def _learn_epochs(self) -> None:
+        for segment in self.segments:
+            for batch in segment.log.headers():
+                latest = self.epochs.latest_epoch
+                epoch = batch.partition_leader_epoch
+                if epoch >= 0 and (latest is None or epoch > latest):
+                    self.epochs.assign(epoch, batch.base_offset)
+
+    # 6: producers.
+
+    def _load_producers(self, log: Log) -> None:
+        self.producers.remove_stray_snapshots(self.segments.base_offsets())
+        self.producers.truncate_and_reload(self.start_offset, log.end_offset)
+        recent = self.segments.base_offsets()[-2:]
+        for base in recent:
+            if self.producers.map_end_offset < base:
+                log.replay_producers(self.producers.map_end_offset, base)
+                self.producers.update_map_end_offset(base)
+                self.producers.take_snapshot()
+        log.replay_producers(self.producers.map_end_offset, log.end_offset)
+        self.producers.update_map_end_offset(log.end_offset)
+        self.producers.take_snapshot()
+        restore_windows(log)

@@ -1,0 +1,305 @@
+"""The log of one partition: append at the end, roll to a new segment, flush, cut, and drop from the front.
+
+Four offsets describe it:
+
+    start_offset     the first that may be read; deletion moves it up
+    high_watermark   the first that consumers may not read yet
+    end_offset       the next to be assigned
+    recovery_point   the first not known to be on the medium: where recovery starts after a crash
+
+Order of writing (tests replay every crash that it allows): bytes are in the kernel before an append is answered (W-1); a new segment's name is durable before
+the first append into it (W-5); a checkpoint speaks only of what was synced before (W-3); the new start is published before old segments are renamed
+(W-6); after a cut the file is synced before the epoch file is (W-7).
+
+One thread owns a log. An error of the disk fails the operation; when the log can no longer vouch for its end it marks itself as failed and tells its
+owner, who takes the whole directory offline.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+
+from milepost.clock import Clock
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange, PolicyViolation
+from milepost.files import HandlePool
+from milepost.log.appending import AppendableLog
+from milepost.log.epochs import LeaderEpochCache
+from milepost.log.partition_name import TopicPartition
+from milepost.log.producers import ProducerStateManager
+from milepost.log.scheduler import Scheduler
+from milepost.log.segments import LogSegments
+from milepost.record.batch import RecordBatch
+from milepost.segment import names
+from milepost.segment.profile import IndexProfile
+from milepost.segment.segment import Segment
+
+logger = logging.getLogger("milepost.log")
+
+
+class Owner:
+    """What a log asks of whoever owns its data directory. This one does nothing: a log on its own."""
+
+    def publish_start(self, log: Log, start_offset: int) -> None:
+        """Make a new log start durable before segments below it disappear."""
+
+    def failed(self, log: Log, error: OSError) -> None:
+        """The log's files can no longer be trusted to be what it thinks they are."""
+
+    def closed(self, log: Log) -> None:
+        """The log is closed; whether it was left clean is in `log.is_failed`."""
+
+
+class Log(AppendableLog):
+    def __init__(
+        self,
+        directory: str,
+        partition: TopicPartition,
+        config: LogConfig,
+        pool: HandlePool,
+        clock: Clock,
+        rng: random.Random,
+        segments: LogSegments,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCache,
+        *,
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        scheduler: Scheduler | None = None,
+        owner: Owner | None = None,
+    ):
+        self.directory = directory
+        self.partition = partition
+        self.config = config
+        self.pool = pool
+        self.clock = clock
+        self.rng = rng
+        self.segments = segments
+        self.producers = producers
+        self.epochs = epochs
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.high_watermark = start_offset
+        self.last_flush_ms = clock.now_ms()
+        self.scheduler = scheduler or Scheduler(clock)
+        self.owner = owner or Owner()
+        self.is_failed = False
+        self.is_closed = False
+        self.is_read_only = False
+        self.verifies_transactions = False
+        self.exact_time_offset = IndexProfile(config.index_profile) is IndexProfile.PER_APPEND
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    # Rolling and flushing.
+
+    def roll(self, requested_offset: int = 0) -> Segment:
+        """End the active segment and start the next one at the log end, or at `requested_offset` if that is further."""
+        base_offset = max(requested_offset, self.end_offset)
+        active = self.segments.active
+        if base_offset < active.base_offset:
+            raise KafkaStorage(f"{self.directory}: cannot start a segment at {base_offset}, below the active one at {active.base_offset}")
+        try:
+            if base_offset == active.base_offset:
+                if active.size:
+                    raise KafkaStorage(f"{self.directory}: a segment at {base_offset} is there already and is not empty")
+                self._remove_segments([active])
+            else:
+                active.seal()
+            segment = Segment.create(self.pool, self.directory, base_offset, self.config, self.clock, self.rng)
+            self.segments.add(segment)
+            self.producers.update_map_end_offset(base_offset)
+            self.producers.take_snapshot()
+        except OSError as error:
+            raise self.fail(error) from error
+        self.scheduler.soon(lambda: self.flush(base_offset))
+        return segment
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Make everything below `up_to` (by default: everything) durable, then move the recovery point."""
+        target = self.end_offset if up_to is None else up_to
+        if target <= self.recovery_point or self.is_failed:
+            return
+        try:
+            for segment in self.segments.between(min(self.recovery_point, target), target):
+                segment.flush()
+            self.pool.disk.sync_directory(self.directory)
+        except OSError as error:
+            # A failed fsync is never repeated: the kernel may have dropped the pages it could not write.
+            raise self.fail(error) from error
+        self.recovery_point = target
+        self.last_flush_ms = self.clock.now_ms()
+
+    # Watermarks.
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark to `offset`, within the log."""
+        if offset < 0:
+            raise InvalidArgument(f"{self.directory}: high watermark {offset} is negative")
+        self.high_watermark = min(max(offset, self.start_offset), self.end_offset)
+        self.producers.on_high_watermark_updated(self.high_watermark)
+        return self.high_watermark
+
+    def increment_start(self, offset: int) -> bool:
+        """Forget everything below `offset`. Whether that changed anything."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"{self.directory}: cannot start at {offset}, above the high watermark {self.high_watermark}")
+        if offset <= self.start_offset:
+            return False
+        self.start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start_incremented(offset)
+        return True
+
+    def delete_records(self, offset: int = -1) -> int:
+        """Make the records below `offset` unreadable (-1: all up to the high watermark); the new start."""
+        if not self.config.delete:
+            raise PolicyViolation(f"{self.directory}: cleanup.policy is {','.join(self.config.cleanup_policy)}; deleting records needs 'delete' in it")
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise OffsetOutOfRange(f"{self.directory}: offset {target} is outside 0 to {self.high_watermark}, the high watermark")
+        self.increment_start(target)
+        return self.start_offset
+
+    # Dropping segments.
+
+    def delete_segments(self, doomed: Sequence[Segment]) -> int:
+        """Remove whole segments from the front: first publish the new start, then rename, then (later) unlink."""
+        if not doomed:
+            return 0
+        if len(doomed) == len(self.segments):
+            self.roll()
+        survivor = self.segments.higher(doomed[-1].base_offset)
+        assert survivor is not None, "the active segment survives"
+        if survivor.base_offset > self.start_offset:
+            self.increment_start(survivor.base_offset)
+        try:
+            self.owner.publish_start(self, self.start_offset)
+            self._remove_segments(doomed)
+        except OSError as error:
+            raise self.fail(error) from error
+        return len(doomed)
+
+    def _remove_segments(self, doomed: Iterable[Segment], keep_snapshots: bool = False) -> None:
+        for segment in doomed:
+            self.segments.remove(segment.base_offset)
+            segment.change_suffix(names.DELETED)
+            snapshot = None if keep_snapshots else self.producers.rename_snapshot_for_delete(segment.base_offset)
+            self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
+        self.pool.disk.sync_directory(self.directory)
+
+    def _deletion(self, segment: Segment, snapshot: str | None) -> Callable[[], None]:
+        def delete() -> None:
+            segment.delete()
+            if snapshot is not None and self.pool.disk.exists(snapshot):
+                self.pool.disk.unlink(snapshot)
+
+        return delete
+
+    # Truncating.
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove `offset` and everything behind it. False when there was nothing to remove."""
+        if offset < 0:
+            raise InvalidArgument(f"{self.directory}: cannot truncate to offset {offset}")
+        if offset >= self.end_offset:
+            self.epochs.truncate_from_end(self.end_offset)
+            return False
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        try:
+            self._remove_segments([segment for segment in self.segments if segment.base_offset > offset])
+            active = self.segments.active
+            active.truncate_to(offset)
+            active.flush()
+        except OSError as error:
+            raise self.fail(error) from error
+        self._ended_at(offset)
+        self.start_offset = min(self.start_offset, offset)
+        self.producers.truncate_and_reload(self.start_offset, offset)
+        self.replay_producers(self.producers.map_end_offset, offset)
+        self.producers.update_map_end_offset(offset)
+        self.producers.take_snapshot()
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
+        """Remove everything; the log goes on, empty, at `offset`."""
+        try:
+            self._remove_segments(list(self.segments))
+            self.segments.add(Segment.create(self.pool, self.directory, offset, self.config, self.clock, self.rng))
+        except OSError as error:
+            raise self.fail(error) from error
+        self.start_offset = offset if start_offset is None else start_offset
+        self.epochs.clear()
+        self._ended_at(offset)
+        self.producers.truncate_fully_and_start_at(offset)
+
+    def _ended_at(self, offset: int) -> None:
+        self.end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.epochs.truncate_from_end(offset)
+
+    def replay_producers(self, start: int, end: int) -> None:
+        """Bring the producer state from offset `start` up to `end` by reading the batches between."""
+        for segment in self.segments.between(start, end) if start < end else ():
+            place = segment.locate(max(start, segment.base_offset))
+            for _, batch in segment.log.batches(place.position if place else segment.size):
+                if batch.last_offset >= end:
+                    return
+                if isinstance(batch, RecordBatch) and batch.producer_id >= 0 and batch.last_offset >= start:
+                    ended = self.producers.replay(batch)
+                    if ended is not None:
+                        self.producers.complete_transaction(ended)
+
+    # The end.
+
+    def close(self) -> None:
+        """Snapshot, trim, flush. After this the files are as Kafka leaves them on a clean shutdown."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            if not self.is_failed and not self.is_read_only:
+                self._settle()
+        finally:
+            for segment in self.segments:
+                segment.close_handles()
+            self.owner.closed(self)
+
+    def _settle(self) -> None:
+        try:
+            self.producers.take_snapshot()
+            active = self.segments.active
+            active.seal()
+            for segment in self.segments.from_offset(min(self.recovery_point, active.base_offset)):
+                segment.flush()
+            self.pool.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.recovery_point = self.end_offset
+
+    def ensure_writable(self) -> None:
+        if self.is_failed:
+            raise KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk")
+        if self.is_closed:
+            raise KafkaStorage(f"{self.directory}: the log is closed")
+        if self.is_read_only:
+            raise InvalidArgument(f"{self.directory}: the log was opened for reading; open it with mode='a' to append")
+
+    def fail(self, error: OSError) -> KafkaStorage:
+        self.is_failed = True
+        logger.error("%s: offline after %s", self.directory, error)
+        self.owner.failed(self, error)
+        return KafkaStorage(f"{self.directory}: {error.strerror or error}; the directory is offline")

@@ -1,0 +1,834 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The hot loops over record bytes: check, decode and encode the records of a batch, walk and find batches, check index slots.
+
+This file is Cython in pure-Python mode. It runs as it stands, and about a hundred times faster when compiled; both twins give
+the same answers and the same errors, and the same tests run on both. C integers wrap, Python's do not, so 64-bit
+sums go through `_plus` and `_minus`, which wrap as Java's do.
+
+The C code reads memory without Python's help, so every read is checked here: `data[at]` stands behind a test of `at`
+against an end that was itself tested against the length of the buffer. A byte is read once and kept, never read a second time
+after its check, because another thread may write to the buffer while the loop runs without the GIL.
+
+A record, as `scan_records` checks it (all numbers are varints, zigzag, at most 5 bytes; timestamp_delta 10):
+
+    length · attributes (1 byte) · timestamp_delta · offset_delta · key length · key · value length · value · header count · headers
+    header: key length (not negative) · key · value length · value          a negative length is null
+
+Positions, in results and in errors, count from the start of the buffer that was passed.
+Not promised: errors for arguments that do not fit 64 bits, or for buffers of other items than bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from array import array
+
+from milepost.codec.crc32c import crc32c
+from milepost.errors import InvalidArgument, InvalidRecord
+
+try:
+    import cython
+except ImportError:
+    from milepost.codec import no_cython as cython
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+INT_MAX = 2**31 - 1
+LONG_MIN, LONG_RANGE = -(2**63), 2**64
+MIN_RECORD_SIZE = 7
+RELEASE_GIL_ABOVE = 32768  # bytes; for less, giving the GIL away and taking it back costs more than it frees
+
+# What can be wrong with a record. C variables, since the loops that set them cannot reach Python's.
+CUT = cython.declare(cython.int, 1)
+ENDLESS = cython.declare(cython.int, 2)
+TOO_WIDE = cython.declare(cython.int, 3)
+BAD_LENGTH = cython.declare(cython.int, 4)
+FIELD_PAST_END = cython.declare(cython.int, 5)
+BAD_HEADER_COUNT = cython.declare(cython.int, 6)
+NULL_HEADER_KEY = cython.declare(cython.int, 7)
+OTHER_LENGTH = cython.declare(cython.int, 8)
+LEFT_OVER = cython.declare(cython.int, 9)
+TOO_MANY = cython.declare(cython.int, 10)
+
+MAX_OVERHEAD = cython.declare(cython.int, 36)  # of a record: attributes, six varints of 5 bytes, a varlong of 10
+
+UNENCODABLE = {
+    1: "its key lies outside the buffer of keys",
+    2: "its value lies outside the buffer of values",
+    3: "its headers lie outside the buffer of headers, or their count is negative",
+    4: "its offset is more than 32 bits away from the base offset",
+    5: "it grew while it was encoded",
+}
+
+SENTENCES = {
+    1: "record {index}: the number at position {position} is cut by the end of the record at {limit}",
+    2: "record {index}: the number at position {position} does not end within the 5 bytes of a varint or the 10 of a varlong",
+    3: "record {index}: the number at position {position} carries more than the 32 bits of a varint or the 64 of a varlong",
+    4: "record {index}: its length, {number}, stands before position {position}, where {limit} bytes are left",
+    5: "record {index}: a key or value of {number} bytes at position {position} runs past the end of the record at {limit}",
+    6: "record {index}: {number} headers are declared before position {position}, where {limit} bytes of the record are left",
+    7: "record {index}: the header key before position {position} has length {number}; a header key may not be null",
+    8: "record {index}: its fields end at position {position}, its length says {limit}",
+    9: "{number} bytes are left over at position {position}, behind the last of {index} records",
+    10: "{number} records of at least 7 bytes do not fit the {limit} bytes at position {position}",
+}
+
+ONE_LONG, ONE_INT = array("q", (0,)), array("i", (0,))
+
+
+class Columns:
+    """The records of one batch, column by column. Bytes stay where they are: columns hold positions in the buffer.
+
+    offsets, timestamps           array of 64 bits
+    key_start, value_start        array of 32 bits, as are all below
+    key_length, value_length      -1: null
+    header_count
+    header_start, header_end      the encoded headers, behind their count
+    """
+
+    __slots__ = (
+        "header_count",
+        "header_end",
+        "header_start",
+        "key_length",
+        "key_start",
+        "offsets",
+        "timestamps",
+        "value_length",
+        "value_start",
+    )
+
+    def __init__(self, count: int = 0):
+        self.offsets = ONE_LONG * count
+        self.timestamps = ONE_LONG * count
+        self.key_start = ONE_INT * count
+        self.key_length = ONE_INT * count
+        self.value_start = ONE_INT * count
+        self.value_length = ONE_INT * count
+        self.header_start = ONE_INT * count
+        self.header_end = ONE_INT * count
+        self.header_count = ONE_INT * count
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def scan_records(
+    buffer: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_timestamp: cython.longlong,
+):
+    """Checks every record of `buffer[start:end]`; InvalidRecord names the byte at fault.
+
+    Returns (max_timestamp, index of the first record that has it, min_timestamp, index of the first record without
+    a key or -1, whether the offset deltas are exactly 0, 1, .. count-1). The maximum starts at -1, so a batch of
+    negative timestamps gives (-1, -1, ...), as in Kafka.
+    """
+    if count == 0:  # nothing is looked at, not even bytes left over
+        return -1, -1, -1, -1, True
+    _check_range(len(buffer), start, end, count)
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
+    longs: cython.p_longlong = cython.NULL if cython.compiled else None
+    ints: cython.p_int = cython.NULL if cython.compiled else None
+    error: cython.longlong
+    first: cython.longlong
+    second: cython.longlong
+    third: cython.longlong
+    fourth: cython.longlong
+    fifth: cython.longlong
+    if end - start > RELEASE_GIL_ABOVE:
+        with cython.nogil:
+            error, first, second, third, fourth, fifth = _walk(
+                data, start, end, count, 0, base_timestamp, False, longs, longs, ints, ints, ints, ints, ints, ints, ints
+            )
+    else:
+        error, first, second, third, fourth, fifth = _walk(
+            data, start, end, count, 0, base_timestamp, False, longs, longs, ints, ints, ints, ints, ints, ints, ints
+        )
+    if error != 0:
+        raise _damage(error, first, second, third, fourth)
+    return first, second, third, fourth, fifth != 0
+
+
+def decode_records(
+    buffer: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+):
+    """The records of `buffer[start:end]` as Columns, after the same checks as `scan_records`."""
+    if count == 0:
+        return Columns(0)
+    _check_range(len(buffer), start, end, count)
+    if end > INT_MAX:
+        raise InvalidArgument(f"the records end at byte {end} of the buffer; columns hold positions up to {INT_MAX}")
+    columns = Columns(count)
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
+    offsets: cython.p_longlong = _longs(columns.offsets)
+    timestamps: cython.p_longlong = _longs(columns.timestamps)
+    key_start: cython.p_int = _ints(columns.key_start)
+    key_length: cython.p_int = _ints(columns.key_length)
+    value_start: cython.p_int = _ints(columns.value_start)
+    value_length: cython.p_int = _ints(columns.value_length)
+    header_start: cython.p_int = _ints(columns.header_start)
+    header_end: cython.p_int = _ints(columns.header_end)
+    header_count: cython.p_int = _ints(columns.header_count)
+    error: cython.longlong
+    first: cython.longlong
+    second: cython.longlong
+    third: cython.longlong
+    fourth: cython.longlong
+    fifth: cython.longlong
+    with cython.nogil:
+        error, first, second, third, fourth, fifth = _walk(
+            data, start, end, count, base_offset, base_timestamp, True,
+            offsets, timestamps, key_start, key_length, value_start, value_length, header_start, header_end, header_count,
+        )  # fmt: skip
+    if error != 0:
+        raise _damage(error, first, second, third, fourth)
+    return columns
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((cython.longlong, cython.longlong, cython.longlong, cython.longlong, cython.longlong, cython.longlong))
+def _walk(
+    data: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    keep: cython.bint,
+    offsets: cython.p_longlong,
+    timestamps: cython.p_longlong,
+    key_start: cython.p_int,
+    key_length: cython.p_int,
+    value_start: cython.p_int,
+    value_length: cython.p_int,
+    header_start: cython.p_int,
+    header_end: cython.p_int,
+    header_count: cython.p_int,
+):
+    """The one walk over records, for both readers; with `keep` it fills the columns.
+
+    Returns 0 and the five results of `scan_records`, or an error and the position, number, limit and index of its sentence.
+    """
+    at: cython.Py_ssize_t = start
+    field: cython.Py_ssize_t
+    record_end: cython.Py_ssize_t
+    index: cython.longlong
+    number: cython.longlong
+    timestamp: cython.longlong
+    offset_delta: cython.longlong
+    headers: cython.longlong
+    max_timestamp: cython.longlong = -1
+    max_index: cython.longlong = -1
+    min_timestamp: cython.longlong = -1
+    null_key_index: cython.longlong = -1
+    sequential: cython.longlong = 1
+
+    for index in range(count):
+        field = at
+        number, at = _varint(data, field, end)
+        if at < 0:
+            return -at, field, 0, end, index, 0
+        if number < 0 or number > end - at:
+            return BAD_LENGTH, at, number, end - at, index, 0
+        record_end = at + number
+
+        if number == 0:
+            return CUT, at, 0, record_end, index, 0
+        field = at + 1  # behind the attributes, which have no meaning yet
+        number, at = _varlong(data, field, record_end)
+        if at < 0:
+            return -at, field, 0, record_end, index, 0
+        timestamp = _plus(base_timestamp, number)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+            max_index = index
+        if timestamp < min_timestamp or index == 0:
+            min_timestamp = timestamp
+
+        field = at
+        offset_delta, at = _varint(data, field, record_end)
+        if at < 0:
+            return -at, field, 0, record_end, index, 0
+        if offset_delta != index:
+            sequential = 0
+
+        field = at
+        number, at = _varint(data, field, record_end)
+        if at < 0:
+            return -at, field, 0, record_end, index, 0
+        if number > record_end - at:
+            return FIELD_PAST_END, at, number, record_end, index, 0
+        if keep:
+            offsets[index] = _plus(base_offset, offset_delta)
+            timestamps[index] = timestamp
+            key_start[index] = at
+            key_length[index] = number if number >= 0 else -1
+        if number >= 0:
+            at += number
+        elif null_key_index < 0:
+            null_key_index = index
+
+        field = at
+        number, at = _varint(data, field, record_end)
+        if at < 0:
+            return -at, field, 0, record_end, index, 0
+        if number > record_end - at:
+            return FIELD_PAST_END, at, number, record_end, index, 0
+        if keep:
+            value_start[index] = at
+            value_length[index] = number if number >= 0 else -1
+        if number > 0:
+            at += number
+
+        field = at
+        headers, at = _varint(data, field, record_end)
+        if at < 0:
+            return -at, field, 0, record_end, index, 0
+        if headers < 0 or headers > record_end - at:
+            return BAD_HEADER_COUNT, at, headers, record_end - at, index, 0
+        if keep:
+            header_start[index] = at
+            header_end[index] = record_end
+            header_count[index] = headers
+        while headers > 0:
+            field = at
+            number, at = _varint(data, field, record_end)
+            if at < 0:
+                return -at, field, 0, record_end, index, 0
+            if number < 0:
+                return NULL_HEADER_KEY, at, number, 0, index, 0
+            if number > record_end - at:
+                return FIELD_PAST_END, at, number, record_end, index, 0
+            field = at + number
+            number, at = _varint(data, field, record_end)
+            if at < 0:
+                return -at, field, 0, record_end, index, 0
+            if number > record_end - at:
+                return FIELD_PAST_END, at, number, record_end, index, 0
+            if number > 0:
+                at += number
+            headers -= 1
+
+        if at != record_end:
+            return OTHER_LENGTH, at, 0, record_end, index, 0
+
+    if at != end:
+        return LEFT_OVER, at, end - at, 0, count, 0
+    return 0, max_timestamp, max_index, min_timestamp, null_key_index, sequential
+
+
+@cython.cfunc
+def _check_range(length: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong):
+    if not 0 <= start <= end <= length:
+        raise InvalidArgument(f"bytes {start} to {end} of a buffer of {length}")
+    if count < 0:
+        raise InvalidRecord(f"the record count is {count}, the records start at position {start}")
+    # Before memory is taken for them: a header may claim two thousand million records.
+    if count > (end - start) // MIN_RECORD_SIZE:
+        raise _damage(TOO_MANY, start, count, end - start, 0)
+
+
+@cython.cfunc
+def _damage(error: cython.longlong, position: cython.longlong, number: cython.longlong, limit: cython.longlong, index: cython.longlong):
+    return InvalidRecord(SENTENCES[error].format(position=position, number=number, limit=limit, index=index))
+
+
+@cython.cfunc
+@cython.returns(cython.p_longlong)
+def _longs(column):
+    """The array's memory, which the caller keeps alive; uncompiled, the array itself is written to."""
+    return cython.cast(cython.p_longlong, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
+
+
+@cython.cfunc
+@cython.returns(cython.p_int)
+def _ints(column):
+    return cython.cast(cython.p_int, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
+
+
+def encode_records(
+    columns,
+    keys: cython.const[cython.uchar][::1],
+    values: cython.const[cython.uchar][::1],
+    headers: cython.const[cython.uchar][::1],
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+) -> bytes:
+    """The records section of a batch: `decode_records` reads the same columns back.
+
+    The starts in `columns` are positions in `keys`, `values` and `headers`, which may be one buffer or three. Its columns may
+    be anything that holds 64 and 32 bit integers as Columns do: arrays, Arrow or NumPy buffers.
+    """
+    offsets: cython.const[cython.longlong][::1] = columns.offsets
+    timestamps: cython.const[cython.longlong][::1] = columns.timestamps
+    key_start: cython.const[cython.int][::1] = columns.key_start
+    key_length: cython.const[cython.int][::1] = columns.key_length
+    value_start: cython.const[cython.int][::1] = columns.value_start
+    value_length: cython.const[cython.int][::1] = columns.value_length
+    header_start: cython.const[cython.int][::1] = columns.header_start
+    header_end: cython.const[cython.int][::1] = columns.header_end
+    header_count: cython.const[cython.int][::1] = columns.header_count
+    count: cython.Py_ssize_t = len(offsets)
+    for name in Columns.__slots__:
+        if len(getattr(columns, name)) != count:
+            raise InvalidArgument(f"column {name} has {len(getattr(columns, name))} rows, column offsets has {count}")
+
+    index: cython.Py_ssize_t
+    key_size: cython.longlong
+    value_size: cython.longlong
+    headers_size: cython.longlong
+    needed: cython.longlong = 0
+    for index in range(count):
+        key_size = key_length[index]
+        value_size = value_length[index]
+        headers_size = cython.cast(cython.longlong, header_end[index]) - header_start[index]
+        needed += MAX_OVERHEAD + max(key_size, 0) + max(value_size, 0) + max(headers_size, 0)
+    if needed > INT_MAX:
+        raise InvalidArgument(f"{count} records may take {needed} bytes; a batch holds less than {INT_MAX}")
+    out = bytearray(needed)
+    room: cython.uchar[::1] = out
+    target: cython.p_uchar = cython.address(room[0]) if cython.compiled else out
+    key_data: cython.pointer[cython.const[cython.uchar]] = cython.address(keys[0]) if cython.compiled else keys
+    value_data: cython.pointer[cython.const[cython.uchar]] = cython.address(values[0]) if cython.compiled else values
+    header_data: cython.pointer[cython.const[cython.uchar]] = cython.address(headers[0]) if cython.compiled else headers
+    keys_end: cython.longlong = len(keys)
+    values_end: cython.longlong = len(values)
+    headers_end: cython.longlong = len(headers)
+    key_at: cython.longlong
+    value_at: cython.longlong
+    headers_at: cython.longlong
+    offset_delta: cython.longlong
+    timestamp_delta: cython.longlong
+    header_total: cython.longlong
+    length: cython.longlong
+    at: cython.Py_ssize_t = 0
+    wrong: cython.int = 0
+    with cython.nogil:
+        for index in range(count):
+            # Each column is read once, then checked, and so is the room: somebody else may write to them meanwhile.
+            key_at = key_start[index]
+            key_size = key_length[index]
+            value_at = value_start[index]
+            value_size = value_length[index]
+            headers_at = header_start[index]
+            headers_size = header_end[index] - headers_at
+            header_total = header_count[index]
+            offset_delta = _minus(offsets[index], base_offset)
+            timestamp_delta = _minus(timestamps[index], base_timestamp)
+            if key_size < -1 or key_at < 0 or key_size > keys_end - key_at:
+                wrong = 1
+            elif value_size < -1 or value_at < 0 or value_size > values_end - value_at:
+                wrong = 2
+            elif headers_size < 0 or headers_at < 0 or headers_size > headers_end - headers_at or header_total < 0:
+                wrong = 3
+            elif offset_delta < -2147483648 or offset_delta > 2147483647:
+                wrong = 4
+            elif MAX_OVERHEAD + max(key_size, 0) + max(value_size, 0) + headers_size > needed - at:
+                wrong = 5
+            if wrong != 0:
+                break
+            length = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta) + _varint_size(header_total) + headers_size
+            length += _varint_size(key_size) + max(key_size, 0) + _varint_size(value_size) + max(value_size, 0)
+            at = _put_varint(target, at, length)
+            target[at] = 0
+            at = _put_varint(target, at + 1, timestamp_delta)
+            at = _put_varint(target, at, offset_delta)
+            at = _put_varint(target, at, key_size)
+            at = _put_bytes(target, at, key_data, key_at, key_size)
+            at = _put_varint(target, at, value_size)
+            at = _put_bytes(target, at, value_data, value_at, value_size)
+            at = _put_varint(target, at, header_total)
+            at = _put_bytes(target, at, header_data, headers_at, headers_size)
+    if wrong != 0:
+        raise InvalidArgument(f"row {index}: {UNENCODABLE[wrong]}")
+    return bytes(memoryview(out)[:at])
+
+
+# Numbers
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((cython.longlong, cython.Py_ssize_t))
+def _varint(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t):
+    """The value and the position behind it; that position is minus the error when there is no value."""
+    byte: cython.longlong
+    if at < end:
+        byte = data[at]
+        if byte < 0x80:  # nearly every number of a record
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        return _long_varint(data, at + 1, end, 32, byte & 0x7F)
+    return 0, -CUT
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((cython.longlong, cython.Py_ssize_t))
+def _varlong(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t):
+    byte: cython.longlong
+    if at < end:
+        byte = data[at]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        return _long_varint(data, at + 1, end, 64, byte & 0x7F)
+    return 0, -CUT
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((cython.longlong, cython.Py_ssize_t))
+def _long_varint(
+    data: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    bits: cython.int,
+    raw: cython.ulonglong,
+):
+    """The rest of a number whose first byte gave `raw` and said that more follow."""
+    byte: cython.ulonglong
+    shift: cython.int = 7
+    while at < end:
+        byte = data[at]
+        at += 1
+        if shift > bits - 7 and byte >> (bits - shift) != 0:
+            return 0, -(ENDLESS if byte >= 0x80 else TOO_WIDE)
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return cython.cast(cython.longlong, (raw >> 1) ^ -(raw & 1)), at
+        shift += 7
+    return 0, -CUT
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _plus(left: cython.longlong, right: cython.longlong):
+    """Sums of 64 bits wrap. Unsigned in C, where the overflow of a signed sum has no meaning."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, left) + cython.cast(cython.ulonglong, right))
+    else:
+        return (left + right - LONG_MIN) % LONG_RANGE + LONG_MIN
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _minus(left: cython.longlong, right: cython.longlong):
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, left) - cython.cast(cython.ulonglong, right))
+    else:
+        return (left - right - LONG_MIN) % LONG_RANGE + LONG_MIN
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.ulonglong)
+def _zigzag(value: cython.longlong):
+    return (cython.cast(cython.ulonglong, value) << 1) ^ cython.cast(cython.ulonglong, value >> 63)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _varint_size(value: cython.longlong):
+    raw: cython.ulonglong = _zigzag(value)
+    size: cython.longlong = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.Py_ssize_t)
+def _put_varint(target: cython.p_uchar, at: cython.Py_ssize_t, value: cython.longlong):
+    """Writes a varint or varlong, which differ in what they may hold only; the position behind it."""
+    raw: cython.ulonglong = _zigzag(value)
+    while raw > 0x7F:
+        target[at] = raw & 0x7F | 0x80
+        raw >>= 7
+        at += 1
+    target[at] = raw
+    return at + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.Py_ssize_t)
+def _put_bytes(
+    target: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+):
+    if size <= 0:
+        return at
+    if cython.compiled:
+        memcpy(target + at, data + start, size)
+    else:
+        target[at : at + size] = data[start : start + size]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _int(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t):
+    """Four bytes, big-endian, signed."""
+    if cython.compiled:
+        return cython.cast(
+            cython.int,
+            cython.cast(cython.uint, data[at]) << 24
+            | cython.cast(cython.uint, data[at + 1]) << 16
+            | cython.cast(cython.uint, data[at + 2]) << 8
+            | data[at + 3],
+        )
+    else:
+        return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _long(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t):
+    if cython.compiled:
+        return cython.cast(
+            cython.longlong,
+            cython.cast(cython.ulonglong, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)),
+        )
+    else:
+        return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+# Batches. Bytes 8 to 11 hold the size behind the first 12, byte 16 the magic, in every format.
+
+
+class Stop(enum.IntEnum):
+    """Why `scan_batches` went no further."""
+
+    END = 0  # the data ends with the last batch
+    SHORT = 1  # too few bytes for the header of another batch
+    PARTIAL = 2  # a batch that runs past the end
+    BAD_SIZE = 3  # a size too small for a batch of its magic; a zero-filled tail looks like this
+    BAD_MAGIC = 4
+    LIMIT = 5  # as many batches as were asked for
+
+
+def scan_batches(buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t, check_crc: bool = True, limit: cython.Py_ssize_t = 4096):
+    """Walks the headers of `buffer[start:end]`: ([batch, ..], position behind the last of them, why it stopped there).
+
+    A batch is (position, size, base_offset, last_offset, max_timestamp, magic, producer_id, crc_valid). For magic 0 and 1
+    both offsets are the offset field, which for a wrapper is that of its last message. A batch with a wrong CRC does
+    not stop the walk, though its size may be part of the damage; without `check_crc`, crc_valid is True.
+    """
+    octets: cython.const[cython.uchar][::1] = buffer
+    if not 0 <= start <= end <= len(octets):
+        raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(octets)}")
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(octets[0]) if cython.compiled else octets
+    view = memoryview(buffer)
+    batches = []
+    at: cython.Py_ssize_t = start
+    size: cython.longlong
+    magic: cython.int
+    offset: cython.longlong
+    while at < end:
+        if len(batches) >= limit:
+            return batches, at, Stop.LIMIT
+        if end - at < 17:
+            return batches, at, Stop.SHORT
+        size = 12 + _int(data, at + 8)
+        magic = data[at + 16]
+        if size < 26:
+            return batches, at, Stop.BAD_SIZE
+        if magic > 2:
+            return batches, at, Stop.BAD_MAGIC
+        if size > end - at:
+            return batches, at, Stop.PARTIAL
+        if size < _min_size(magic):
+            return batches, at, Stop.BAD_SIZE
+        offset = _long(data, at)
+        valid = not check_crc or _is_intact(view, at, size, magic)
+        if magic == 2:
+            last_offset = _plus(offset, _int(data, at + 23))
+            batches.append((at, size, offset, last_offset, _long(data, at + 35), magic, _long(data, at + 43), valid))
+        else:
+            batches.append((at, size, offset, offset, _long(data, at + 18) if magic == 1 else -1, magic, -1, valid))
+        at += size
+    return batches, at, Stop.END
+
+
+def find_batch(
+    buffer,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    min_offset: cython.longlong,
+    max_offset: cython.longlong,
+) -> int:
+    """The position of the first whole, valid batch that starts at `start` or behind it, or -1.
+
+    Valid: it ends by `end`, its CRC is right (CRC-32C for magic 2, CRC-32 for 0 and 1), and its first and last offset lie in
+    `min_offset` .. `max_offset`. This tells damage in the middle of a log from a torn tail, so no place is skipped:
+    every byte is tried. The time is linear on ordinary data; a thousand forged headers cost a thousand checksums.
+    """
+    octets: cython.const[cython.uchar][::1] = buffer
+    if not 0 <= start <= end <= len(octets):
+        raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(octets)}")
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(octets[0]) if cython.compiled else octets
+    view = memoryview(buffer)
+    at: cython.Py_ssize_t = start
+    while True:
+        with cython.nogil:
+            at = _next_candidate(data, at, end, min_offset, max_offset)
+        if at < 0:
+            return -1
+        if _is_intact(view, at, 12 + _int(data, at + 8), data[at + 16]):
+            return at
+        at += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.Py_ssize_t)
+def _next_candidate(
+    data: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    min_offset: cython.longlong,
+    max_offset: cython.longlong,
+):
+    """The next position whose header says nothing impossible: cheap to ask, so that few checksums are computed."""
+    size: cython.longlong
+    magic: cython.int
+    offset: cython.longlong
+    last_offset_delta: cython.longlong
+    record_count: cython.longlong
+    while end - at >= 26:
+        magic = data[at + 16]
+        if magic <= 2:
+            size = 12 + _int(data, at + 8)
+            offset = _long(data, at)
+            if _min_size(magic) <= size <= end - at and min_offset <= offset <= max_offset:
+                if magic == 2:
+                    last_offset_delta = _int(data, at + 23)
+                    record_count = _int(data, at + 57)
+                    if 0 <= last_offset_delta <= max_offset - offset and 0 <= record_count <= last_offset_delta + 1:
+                        return at
+                elif _is_message(data, at, size, magic):
+                    return at
+        at += 1
+    return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.longlong)
+def _min_size(magic: cython.int):
+    return 61 if magic == 2 else 34 if magic == 1 else 26
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.bint)
+def _is_message(
+    data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, size: cython.longlong, magic: cython.int
+):
+    """Whether key and value of a message of magic 0 or 1 fill it exactly."""
+    left: cython.longlong = size - _min_size(magic)
+    key_length: cython.longlong = _int(data, at + (26 if magic == 1 else 18))
+    value_length: cython.longlong
+    if key_length < -1 or key_length > left:
+        return False
+    if key_length > 0:
+        left -= key_length
+    value_length = _int(data, at + size - left - 4)
+    return value_length == left or (value_length == -1 and left == 0)
+
+
+@cython.cfunc
+def _is_intact(view, at: cython.Py_ssize_t, size: cython.longlong, magic: cython.int):
+    """Whether the CRC of a whole batch is right. A call into another module, once per batch: not worth C of our own."""
+    if magic == 2:
+        return crc32c(view[at + 21 : at + size]) == int.from_bytes(view[at + 17 : at + 21], "big")
+    return zlib.crc32(view[at + 16 : at + size]) == int.from_bytes(view[at + 12 : at + 16], "big")
+
+
+# Index slots
+
+
+def check_entries(buffer: cython.const[cython.uchar][::1], entries: cython.Py_ssize_t, kind: cython.int) -> int:
+    """The first slot that breaks the order of its index, or -1. `kind` is the size of an entry.
+
+    8    offset index   i32 relative offset, rises · i32 position, does not fall
+    12   time index     i64 timestamp, rises · i32 relative offset, does not fall
+
+    No field may be negative.
+    """
+    if kind not in (8, 12):
+        raise InvalidArgument(f"index entries of {kind} bytes; 8 (offset index) and 12 (time index) are known")
+    if not 0 <= entries * kind <= len(buffer):
+        raise InvalidArgument(f"{entries} entries of {kind} bytes do not fit a buffer of {len(buffer)}")
+    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
+    slot: cython.Py_ssize_t
+    with cython.nogil:
+        slot = _first_out_of_order(data, entries, kind)
+    return slot
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(cython.Py_ssize_t)
+def _first_out_of_order(data: cython.pointer[cython.const[cython.uchar]], entries: cython.Py_ssize_t, kind: cython.int):
+    slot: cython.Py_ssize_t
+    rising: cython.longlong
+    steady: cython.longlong
+    last_rising: cython.longlong = -1
+    last_steady: cython.longlong = 0
+    for slot in range(entries):
+        rising = _int(data, slot * kind) if kind == 8 else _long(data, slot * kind)
+        steady = _int(data, slot * kind + kind - 4)
+        if rising <= last_rising or steady < last_steady:
+            return slot
+        last_rising = rising
+        last_steady = steady
+    return -1

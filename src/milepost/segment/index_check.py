@@ -1,0 +1,64 @@
+"""Does an index fit its log? Asked for every segment whenever a log is loaded.
+
+Kafka stopped asking in 2.3, to start faster, and so comes up with a wrong end offset over a garbled index. These questions cost two small reads a
+segment: are the files there and whole, does the last offset entry point at a batch, and does the time index reach as far as the log does. The order of
+*all* entries is checked by `SparseIndex.check_order` when the segment is first looked into.
+"""
+
+from __future__ import annotations
+
+from milepost.errors import CorruptIndex, CorruptRecord
+from milepost.files import Disk
+from milepost.segment.file_records import FileRecords
+from milepost.segment.offset_index import OffsetIndex, OffsetPosition
+from milepost.segment.sparse_index import SparseIndex
+from milepost.segment.time_index import TimeIndex
+
+
+def check_sizes(disk: Disk, offset_index: OffsetIndex, time_index: TimeIndex, log_size: int) -> None:
+    indexes: tuple[SparseIndex, ...] = (offset_index, time_index)
+    for index in indexes:
+        try:
+            size = disk.stat(index.path).st_size
+        except FileNotFoundError:
+            if log_size:
+                raise CorruptIndex(f"{index.path}: missing, and its log has {log_size} bytes") from None
+            continue
+        if size % index.entry_size:
+            raise CorruptIndex(f"{index.path}: {size} bytes are not a whole number of {index.entry_size}-byte entries")
+
+
+def check_last_entries(log: FileRecords, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+    start = OffsetPosition(offset_index.base_offset, 0)
+    if offset_index.entries:
+        start = offset_index.entry(offset_index.entries - 1)
+        first = offset_index.entry(0)
+        if first.offset < offset_index.base_offset or start.offset < first.offset or not 0 <= first.position <= start.position:
+            raise CorruptIndex(f"{offset_index.path}: entries run from {first} to {start}, which is not upwards")
+        if offset_index.entries > 1 and start.offset == first.offset:
+            raise CorruptIndex(f"{offset_index.path}: entries 0 and {offset_index.entries - 1} both stand for offset {first.offset}")
+    ends_at_entry = not offset_index.entries
+    newest = offset_index.base_offset - 1
+    largest = -1
+    try:
+        for batch in log.positions(start.position):
+            ends_at_entry = ends_at_entry or batch.last_offset == start.offset
+            if batch.last_offset <= newest:
+                raise CorruptIndex(f"{offset_index.path}: its last entry {start} does not lead to a run of batches")
+            newest, largest = batch.last_offset, max(largest, batch.max_timestamp)
+    except CorruptRecord as error:
+        raise CorruptIndex(f"{offset_index.path}: its last entry {start} is not where a batch starts ({error})") from error
+    if not ends_at_entry:
+        raise CorruptIndex(f"{offset_index.path}: no batch from position {start.position} on ends at offset {start.offset}")
+    _check_time(time_index, newest, largest)
+
+
+def _check_time(time_index: TimeIndex, newest: int, largest: int) -> None:
+    last = time_index.last_entry
+    if largest > last.timestamp:
+        raise CorruptIndex(f"{time_index.path}: its last entry is {last}, and the log holds timestamp {largest}")
+    if not time_index.entries:
+        return
+    first = time_index.entry(0)
+    if last.timestamp < first.timestamp or first.offset < time_index.base_offset or not first.offset <= last.offset <= newest:
+        raise CorruptIndex(f"{time_index.path}: entries run from {first} to {last} in a segment that ends at offset {newest}")

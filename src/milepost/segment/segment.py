@@ -1,0 +1,394 @@
+"""One segment of a partition log: a `.log` file, its three indexes, and the rules that tie them together.
+
+The sparse rule: when more than `index.interval.bytes` were appended since the last entry, the next batch gets one: (its last offset, where it
+starts) in the offset index, and (the largest timestamp so far, its offset) in the time index if that timestamp grew. The count starts at zero whenever
+a segment is opened, so the first batch never has an entry.
+
+Index files are made when the segment is first appended to, grow only through this class, and are trimmed when it rolls or closes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.clock import Clock
+from milepost.config.topic import LogConfig
+from milepost.errors import CorruptIndex, SegmentOffsetOverflow
+from milepost.files import HandlePool, remove_file
+from milepost.record.batch import NO_TIMESTAMP
+from milepost.segment import index_check, names
+from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from milepost.segment.profile import IndexProfile
+from milepost.segment.time_index import TimeIndex, TimestampOffset
+from milepost.segment.trace import LogScan, Trace
+from milepost.segment.txn_index import TxnIndex
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer
+
+
+class AppendUnit(NamedTuple):
+    """What the indexes need to know of one batch that is appended."""
+
+    last_offset: int
+    size: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRead:
+    """Batches from one segment. The first holds the offset asked for; the last may be cut short by the size limit."""
+
+    first: BatchPosition
+    data: FileSlice
+    first_entry_incomplete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """The record that answers a question about time."""
+
+    offset: int
+    timestamp: int
+    position: int
+    leader_epoch: int
+
+
+class Segment:
+    def __init__(
+        self,
+        pool: HandlePool,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        suffix: str = "",
+    ):
+        self.pool = pool
+        self.directory = directory
+        self.base_offset = base_offset
+        self.config = config
+        self.clock = clock
+        self.profile = IndexProfile(config.index_profile)
+        self.jitter_ms = _jitter(config, rng)
+        self.created_ms = clock.now_ms()
+        self.bytes_since_last_index_entry = 0
+        self._suffix = suffix
+        self._max: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._order_checked = False
+        self._is_active = False
+        handle = pool.handle(self.path(names.LOG), os.O_RDWR)
+        self.log = FileRecords(handle, _size(pool, handle.path) or 0)
+        max_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(pool, self.path(names.INDEX), base_offset, max_bytes)
+        self.time_index = TimeIndex(pool, self.path(names.TIME_INDEX), base_offset, max_bytes)
+        self.txn_index = TxnIndex(pool, self.path(names.TXN_INDEX), base_offset, _size(pool, self.path(names.TXN_INDEX)) or 0)
+        self.offset_index.open_sealed(_size(pool, self.offset_index.path) or 0)
+        self.time_index.open_sealed(_size(pool, self.time_index.path) or 0)
+
+    @classmethod
+    def create(
+        cls,
+        pool: HandlePool,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        suffix: str = "",
+    ) -> Segment:
+        """A new, empty segment. Its name is durable before anybody appends to it (rule W-5)."""
+        for kind in names.SEGMENT_SUFFIXES:
+            remove_file(pool.disk, f"{directory}/{names.file_name(base_offset, kind)}{suffix}")
+        segment = cls(pool, directory, base_offset, config, clock, rng, suffix=suffix)
+        segment.log.handle.flags |= os.O_CREAT
+        fd = segment.log.handle.fd
+        if config.preallocate:
+            pool.disk.truncate(fd, config.segment_bytes)
+        pool.disk.sync_directory(directory)
+        return segment
+
+    def path(self, kind: str) -> str:
+        return f"{self.directory}/{names.file_name(self.base_offset, kind)}{self._suffix}"
+
+    @property
+    def size(self) -> int:
+        return self.log.size_in_bytes
+
+    # Appending.
+
+    def append(self, buffers: Sequence[ReadableBuffer], units: Sequence[AppendUnit]) -> None:
+        """Write batches at the end, and whatever index entries they earn. A failure leaves the segment as it was."""
+        if self.profile is IndexProfile.PER_APPEND and len(units) > 1:
+            units = [_merged(units)]
+        last_offset = units[-1].last_offset
+        if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise SegmentOffsetOverflow(
+                f"{self.log.path}: offset {last_offset} does not fit four bytes relative to base {self.base_offset}; roll the segment first",
+                self.base_offset,
+                last_offset,
+            )
+        if not self._is_active:
+            self.activate()
+        position = self.log.size_in_bytes
+        before = (self._max, self._first_timestamp, self.bytes_since_last_index_entry, self.offset_index.entries, self.time_index.entries)
+        if position == 0:
+            self._first_timestamp = units[0].max_timestamp
+        self.log.append(buffers, sum(unit.size for unit in units))
+        try:
+            unit_position = position
+            for unit in units:
+                self._index(unit, unit_position)
+                unit_position += unit.size
+        except OSError:
+            self.log.truncate_to(position)
+            self._max, self._first_timestamp, self.bytes_since_last_index_entry, offsets, times = before
+            self.offset_index.keep_entries(offsets)
+            self.time_index.keep_entries(times)
+            raise
+
+    def _index(self, unit: AppendUnit, position: int) -> None:
+        """The sparse rule, for one batch at `position`."""
+        if unit.max_timestamp > self.max_so_far.timestamp:
+            self._max = TimestampOffset(unit.max_timestamp, unit.offset_of_max_timestamp)
+        if self.bytes_since_last_index_entry > self.config.index_interval_bytes and not self.is_index_full:
+            self.offset_index.append(unit.last_offset, position)
+            self.time_index.maybe_append(self.max_so_far.timestamp, self.max_so_far.offset)
+            self.bytes_since_last_index_entry = 0
+        self.bytes_since_last_index_entry += unit.size
+
+    @property
+    def is_index_full(self) -> bool:
+        return self.offset_index.is_full or self.time_index.is_full
+
+    @property
+    def max_so_far(self) -> TimestampOffset:
+        """The largest timestamp of the segment and the offset that brought it."""
+        if self._max is None:
+            self._max = self.time_index.last_entry
+        return self._max
+
+    @max_so_far.setter
+    def max_so_far(self, found: TimestampOffset) -> None:
+        self._max = found
+
+    # Becoming the active segment, and ceasing to be.
+
+    def activate(self) -> None:
+        """Make room in the index files."""
+        self.offset_index.open_active()
+        self.time_index.open_active()
+        self._is_active = self._order_checked = True
+
+    def seal(self) -> None:
+        """The segment ends here: closing time entry, indexes and log trimmed."""
+        if not self._is_active:
+            self.activate()
+        self.time_index.maybe_append(self.max_so_far.timestamp, self.max_so_far.offset, closing=True)
+        self.offset_index.seal()
+        self.time_index.seal()
+        self.log.trim()
+        self._is_active = False
+
+    def should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
+        """Whether an append of `size` bytes belongs into a new segment."""
+        # Kafka compares with >, not >= : a segment filled to the byte does not roll.
+        if self.log.size_in_bytes > self.config.segment_bytes - size:
+            return True
+        if self.log.size_in_bytes > 0 and self.waited_ms(max_timestamp) > self.config.max_segment_ms - self.jitter_ms:
+            return True
+        return self.is_index_full or not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def waited_ms(self, max_timestamp: int) -> int:
+        """How long the segment has been open, in the records' time if its first batch has one, else by the clock."""
+        first = self.first_timestamp
+        if first is not None and first >= 0:
+            return max_timestamp - first
+        return self.clock.now_ms() - self.created_ms
+
+    @property
+    def first_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch; None while the segment is empty."""
+        if self._first_timestamp is None and self.log.size_in_bytes:
+            self._first_timestamp = self.log.header_at(0).max_timestamp
+        return self._first_timestamp
+
+    # Looking up.
+
+    def locate(self, offset: int, trace: Trace | None = None) -> BatchPosition | None:
+        """The first batch whose last offset is not below `offset`: by the index as near as it knows, then by walking."""
+        self._check_order()
+        start = self.offset_index.lookup(offset, trace).position
+        found = self.log.search_for(offset, start)
+        if trace is not None:
+            walked = [batch for batch in self.log.positions(start) if batch.last_offset < offset]
+            position = None if found is None else found.position
+            end = self.log.size_in_bytes if position is None else position
+            trace.add(LogScan(self.log.path, start, position, end - start, len(walked)))
+        return found
+
+    def read(self, offset: int, max_bytes: int, max_position: int | None = None, min_one: bool = True) -> SegmentRead | None:
+        """Batches from the one that holds `offset`, or None when no batch reaches that far."""
+        first = self.locate(offset)
+        if first is None:
+            return None
+        limit = max(max_bytes, first.size) if min_one else max_bytes
+        end = self.log.size_in_bytes if max_position is None else max_position
+        for hole in self.log.holes:
+            if hole.position > first.position:
+                end = min(end, hole.position)
+        return SegmentRead(first, self.log.slice(first.position, min(end - first.position, limit)), limit < first.size)
+
+    def find_by_timestamp(self, timestamp: int, start_offset: int, trace: Trace | None = None) -> FoundRecord | None:
+        """The first record from `start_offset` on that is not older than `timestamp`."""
+        self._check_order()
+        newest_before = self.time_index.lookup(timestamp, trace)
+        start = self.offset_index.lookup(max(newest_before.offset, start_offset), trace).position
+        skipped = rejected = 0
+        found = None
+        end = self.log.size_in_bytes
+        for place in self.log.positions(start):
+            if place.max_timestamp < timestamp or place.last_offset < start_offset:
+                skipped += 1
+                continue
+            found, passed = self._first_record(place, timestamp, start_offset)
+            rejected += passed
+            if found is not None:
+                end = place.position
+                break
+        if trace is not None:
+            trace.add(LogScan(self.log.path, start, found and found.position, end - start, skipped, rejected))
+        return found
+
+    def _first_record(self, place: BatchPosition, timestamp: int, start_offset: int) -> tuple[FoundRecord | None, int]:
+        _, batch = next(self.log.batches(place.position, place.position + place.size))
+        rejected = 0
+        for record in batch.records():
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return FoundRecord(record.offset, record.timestamp, place.position, batch.partition_leader_epoch), rejected
+            rejected += 1
+        return None, rejected
+
+    def next_offset(self) -> int:
+        """One past the last offset of the segment."""
+        last = None
+        for last in self.log.positions(self.offset_index.lookup(self.offset_index.last_offset).position):
+            pass
+        if last is not None:
+            return last.last_offset + 1
+        return self.log.holes[-1].next_offset if self.log.holes else self.base_offset
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of the records, or of the file when they carry none."""
+        if self.max_so_far.timestamp > NO_TIMESTAMP:
+            return self.max_so_far.timestamp
+        return int(self.pool.disk.stat(self.log.path).st_mtime * 1000)
+
+    # Checking and cutting.
+
+    def check_indexes(self) -> None:
+        """Raise CorruptIndex when an index does not fit the log; cheap enough for every segment at every start."""
+        index_check.check_sizes(self.pool.disk, self.offset_index, self.time_index, self.log.size_in_bytes)
+        index_check.check_last_entries(self.log, self.offset_index, self.time_index)
+        self.txn_index.check()
+
+    def _check_order(self) -> None:
+        """All entries of a sealed index, once, when it is first used: the cost of looking is paid by who looks."""
+        if not self._order_checked:
+            self._order_checked = True
+            try:
+                self.offset_index.check_order()
+                self.time_index.check_order()
+            except CorruptIndex:
+                from milepost.segment.recovery import rebuild_indexes
+
+                rebuild_indexes(self)
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batch that holds `offset` and everything behind it; the number of bytes that went."""
+        self.activate()
+        found = self.log.search_for(offset, self.offset_index.lookup(offset).position)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        cut = self.log.truncate_to(found.position) if found else 0
+        if self.log.size_in_bytes == 0:
+            self.created_ms = self.clock.now_ms()
+            self._first_timestamp = None
+        self.bytes_since_last_index_entry = 0
+        self._max = self._rescan_max()
+        return cut
+
+    def _rescan_max(self) -> TimestampOffset:
+        found = self.time_index.last_entry
+        for batch in self.log.positions(self.offset_index.lookup(found.offset).position):
+            if batch.max_timestamp > found.timestamp:
+                found = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        return found
+
+    # Files.
+
+    def flush(self) -> None:
+        self.log.flush()
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all files of the segment, in the order that loading relies on: `.log` first."""
+        disk, old = self.pool.disk, self._suffix
+        for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+            source = self.path(kind)
+            if disk.exists(source):
+                disk.rename(source, source[: len(source) - len(old)] + suffix)
+        self._suffix = suffix
+        self.log.handle.path = self.path(names.LOG)
+        self.offset_index.rename(self.path(names.INDEX))
+        self.time_index.rename(self.path(names.TIME_INDEX))
+        self.txn_index.rename(self.path(names.TXN_INDEX))
+
+    def delete(self) -> None:
+        self.close_handles()
+        for kind in names.SEGMENT_SUFFIXES:
+            remove_file(self.pool.disk, self.path(kind))
+
+    def close(self) -> None:
+        """Trim and let go. What was appended is in the files; `flush` makes it durable."""
+        self.seal()
+        self.close_handles()
+
+    def close_handles(self) -> None:
+        self.log.handle.close()
+        self.offset_index.close_handle()
+        self.time_index.close_handle()
+        self.txn_index.close()
+
+
+def _jitter(config: LogConfig, rng: random.Random) -> int:
+    """Chosen once per segment, so that partitions created together do not all roll together."""
+    most = min(config.segment_jitter_ms, config.segment_ms)
+    return rng.getrandbits(31) % most if most > 0 else 0
+
+
+def _size(pool: HandlePool, path: str) -> int | None:
+    try:
+        return pool.disk.stat(path).st_size
+    except FileNotFoundError:
+        return None
+
+
+def _merged(units: Sequence[AppendUnit]) -> AppendUnit:
+    """A whole append as one unit."""
+    newest = max(units, key=lambda unit: unit.max_timestamp)
+    return AppendUnit(units[-1].last_offset, sum(unit.size for unit in units), newest.max_timestamp, newest.offset_of_max_timestamp)

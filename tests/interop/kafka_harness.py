@@ -1,0 +1,245 @@
+"""A real Apache Kafka 3.9.1 for tests: its dump tool, and a broker in ZooKeeper mode, run from jars that Maven fetches once.
+
+The jars lie in the user's cache directory, named by the digest of `pom.xml`. Everything listens on loopback, on free ports;
+processes are ended by the object that started them. A machine without Java 17 or Maven skips these tests, unless CI is set:
+there they must run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+import pytest
+
+POM = Path(__file__).parent / "pom.xml"
+READY_SECONDS = 60
+STOP_SECONDS = 30
+
+# One core and a short life: compile little, collect simply.
+JVM_OPTIONS = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true"]
+
+LOG4J = """log4j.rootLogger=WARN, out
+log4j.logger.kafka.server.KafkaServer=INFO
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+# Nothing may change the logs but what a test does: no retention, no cleaner, no topics made on the side.
+BROKER_PROPERTIES = {
+    "broker.id": "0",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.enable": "false",
+    "log.retention.ms": "-1",
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "zookeeper.connection.timeout.ms": "30000",
+}
+
+
+@functools.cache
+def java() -> str:
+    """The path of Java 17 or newer; without one the test is skipped, in CI it fails."""
+    path = shutil.which("java")
+    if path is None:
+        unavailable("Java is not installed: Kafka needs Java 17")
+    text = subprocess.run([path, "-version"], capture_output=True, text=True, check=True).stderr
+    version = text.split('"')[1].split(".")[0] if '"' in text else ""
+    if not version.isdigit() or int(version) < 17:
+        unavailable(f"Java 17 is needed, {path} says {text.splitlines()[0] if text else 'nothing'}")
+    return path
+
+
+@functools.cache
+def jars() -> Path:
+    """The directory with Kafka's jars, fetched by Maven the first time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost-tests"
+    target = cache / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    if target.exists():
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        unavailable("Maven is not installed: it fetches Kafka's jars")
+    cache.mkdir(parents=True, exist_ok=True)
+    # Filled beside its final name and renamed: another test process may be doing the same.
+    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=cache))
+    command = [maven, "-B", "-q", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(partial)
+        unavailable(f"Maven could not fetch Kafka's jars (exit {done.returncode}): {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    try:
+        partial.rename(target)
+    except OSError:
+        shutil.rmtree(partial)
+    return target
+
+
+def unavailable(reason: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def java_command(main_class: str, *arguments: str, log4j: Path) -> list[str]:
+    return [java(), *JVM_OPTIONS, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars()}/*", main_class, *arguments]
+
+
+def dump_log_segments(files: Iterable[Path], *options: str) -> tuple[str, str]:
+    """What `kafka.tools.DumpLogSegments` prints (stdout, stderr) about all `files` in one run."""
+    names = ",".join(str(path) for path in files)
+    with tempfile.TemporaryDirectory() as directory:
+        log4j = Path(directory, "log4j.properties")
+        log4j.write_text(LOG4J)
+        command = java_command("kafka.tools.DumpLogSegments", "--files", names, *options, log4j=log4j)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, f"DumpLogSegments ended with {done.returncode}: {done.stderr[-4000:]}"
+    return done.stdout, done.stderr
+
+
+class JavaProcess:
+    """A JVM whose output goes to `<name>.out` under `directory`."""
+
+    def __init__(self, name: str, directory: Path, command: list[str]) -> None:
+        self.name = name
+        self.output = directory / f"{name}.out"
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=directory)
+
+    def text(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def wait_for(self, port: int) -> None:
+        """Until somebody listens on `port`; the process must stay alive meanwhile."""
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}:\n{self.text()[-4000:]}"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            assert time.monotonic() < deadline, f"{self.name} does not listen after {READY_SECONDS} s:\n{self.text()[-4000:]}"
+            time.sleep(0.05)
+
+    def end(self, with_signal: signal.Signals) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(with_signal)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+class KafkaBroker:
+    """ZooKeeper and one broker over `log_dir`; entering starts both, leaving ends both.
+
+    `stop()` is a clean stop (SIGTERM), `kill()` is kill -9; `start()` brings the broker back over the same directory, and
+    ZooKeeper keeps running, so the topics are still known.
+    """
+
+    def __init__(self, work_dir: Path, log_dir: Path, properties: dict[str, str] | None = None) -> None:
+        self.work_dir = work_dir
+        self.log_dir = log_dir
+        self.properties = properties or {}
+        self.port, self.zookeeper_port = free_ports(2)
+        self.zookeeper: JavaProcess | None = None
+        self.broker: JavaProcess | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> KafkaBroker:
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._write("log4j.properties", LOG4J)
+        try:
+            self._start_zookeeper()
+            self.start()
+        except BaseException:
+            self._end_all()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end_all()
+
+    def start(self) -> None:
+        assert self.broker is None, "the broker is running: stop() or kill() it first"
+        properties = {
+            **BROKER_PROPERTIES,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "log.dirs": str(self.log_dir),
+            **self.properties,
+        }
+        path = self._write("server.properties", "".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.broker = self._java("broker", "kafka.Kafka", str(path))
+        # The socket server takes connections only when the logs are loaded and the broker is registered.
+        self.broker.wait_for(self.port)
+
+    def stop(self) -> None:
+        self._end_broker(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end_broker(signal.SIGKILL)
+
+    def output(self) -> str:
+        return (self.work_dir / "broker.out").read_text(encoding="utf-8", errors="replace")
+
+    def _start_zookeeper(self) -> None:
+        data = self.work_dir / "zookeeper"
+        data.mkdir(exist_ok=True)
+        address = f"clientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\n"
+        path = self._write("zookeeper.properties", f"dataDir={data}\n{address}admin.enableServer=false\ntickTime=1000\n")
+        self.zookeeper = self._java("zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", str(path))
+        self.zookeeper.wait_for(self.zookeeper_port)
+
+    def _end_broker(self, with_signal: signal.Signals) -> None:
+        assert self.broker is not None, "the broker is not running"
+        broker, self.broker = self.broker, None
+        broker.end(with_signal)
+
+    def _end_all(self) -> None:
+        broker, self.broker = self.broker, None
+        zookeeper, self.zookeeper = self.zookeeper, None
+        for process in (broker, zookeeper):
+            if process is not None:
+                process.end(signal.SIGKILL)
+
+    def _java(self, name: str, main_class: str, *arguments: str) -> JavaProcess:
+        command = java_command(main_class, *arguments, log4j=self.work_dir / "log4j.properties")
+        return JavaProcess(name, self.work_dir, command)
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.work_dir / name
+        path.write_text(text)
+        return path
+
+
+def free_ports(count: int) -> Iterator[int]:
+    """Ports that nobody listens on; asked for together, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in sockets]
+    return iter(ports)
