@@ -1,9 +1,10 @@
-"""What the interop tests ask a broker for, through librdkafka: create a topic, read a whole partition."""
+"""What the interop tests ask a broker for, through librdkafka: create topics, read them whole, find offsets by time."""
 
 from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,9 @@ def create_topics(bootstrap: str, *names: str, partitions: int = 1, config: dict
         future.result()
 
 
-def read_partition(bootstrap: str, topic: str, partition: int = 0, *, isolation: str = "read_uncommitted") -> list[Received]:
-    """Every record that a consumer gets, from the first offset to the end (the last stable offset when read_committed).
-
-    librdkafka checks each batch's CRC itself (check.crcs).
+def read_topics(bootstrap: str, topics: Iterable[str], *, isolation: str = "read_uncommitted") -> dict[str, list[Received]]:
+    """Every record that a consumer gets from partition 0 of each topic, from the first offset to the end (read_committed: to the
+    last stable offset). One consumer reads them all: starting one takes longer than reading. librdkafka checks every CRC.
     """
     kafka = librdkafka()
     consumer = kafka.Consumer(
@@ -56,33 +56,37 @@ def read_partition(bootstrap: str, topic: str, partition: int = 0, *, isolation:
             "fetch.wait.max.ms": 10,
         }
     )
-    received: list[Received] = []
+    received: dict[str, list[Received]] = {topic: [] for topic in topics}
+    unfinished = set(received)
+    deadline = time.monotonic() + READ_SECONDS
     try:
-        consumer.assign([kafka.TopicPartition(topic, partition, kafka.OFFSET_BEGINNING)])
-        deadline = time.monotonic() + READ_SECONDS
-        while True:
+        consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING) for topic in received])
+        while unfinished:
             message = consumer.poll(1.0)
             if message is None:
-                assert time.monotonic() < deadline, f"{topic}-{partition}: {len(received)} records in {READ_SECONDS} s, no end"
+                assert time.monotonic() < deadline, f"after {READ_SECONDS} s there is no end of {sorted(unfinished)}"
                 continue
-            if message.error() is not None and message.error().code() == kafka.KafkaError._PARTITION_EOF:
-                return received
-            assert message.error() is None, f"{topic}-{partition} after {len(received)} records: {message.error()}"
-            received.append(
-                Received(message.offset(), message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ()))
-            )
+            if message.error() is None:
+                received[message.topic()].append(as_received(message))
+            else:
+                assert message.error().code() == kafka.KafkaError._PARTITION_EOF, f"{message.topic()}: {message.error()}"
+                unfinished.discard(message.topic())
     finally:
         consumer.close()
+    return received
 
 
-def offset_for_time(bootstrap: str, topic: str, timestamp: int, partition: int = 0) -> int:
-    """The first offset whose record is not older than `timestamp`; -1 when there is none."""
+def as_received(message: Any) -> Received:
+    headers = tuple(message.headers() or ())
+    return Received(message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
+
+
+def offsets_for_times(bootstrap: str, topic: str, timestamps: Iterable[int]) -> list[int]:
+    """For each timestamp the first offset whose record is not older; -1 when there is none."""
     kafka = librdkafka()
     consumer = kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "milepost-interop"})
     try:
-        [found] = consumer.offsets_for_times([kafka.TopicPartition(topic, partition, timestamp)], timeout=READ_SECONDS)
-        assert found.error is None, f"{topic}-{partition}: {found.error}"
-        offset: int = found.offset
-        return offset
+        asked = [kafka.TopicPartition(topic, 0, timestamp) for timestamp in timestamps]
+        return [consumer.offsets_for_times([partition], timeout=READ_SECONDS)[0].offset for partition in asked]
     finally:
         consumer.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden_fixture import Golden
-from tests.interop.kafka_client import create_topics, offset_for_time, read_partition
+from tests.interop.kafka_client import create_topics, offsets_for_times, read_topics
 from tests.interop.kafka_harness import KafkaBroker, dump_log_segments
 from tests.interop.written_logs import START, WrittenLog, write_all
 
@@ -63,21 +63,27 @@ def test_a_broker_whose_partition_files_were_replaced_by_ours_serves_every_recor
             replace_partition(tmp_path / "kafka" / f"{topic}-0", source)
         broker.start()
 
-        # The harness itself, on what Kafka wrote: the offsets that the original broker's consumers got.
-        live = golden.expected(GOLDEN_CASE, "tx-0")["live"]
-        for isolation, expected in (("read_uncommitted", "visibleOffsets"), ("read_committed", "readCommittedOffsets")):
-            offsets = [record.offset for record in read_partition(broker.bootstrap, "golden", isolation=isolation)]
-            assert offsets == [offset for first, last in live[expected] for offset in range(first, last + 1)]
-
-        for topic, log in written.items():
-            assert read_partition(broker.bootstrap, topic) == log.visible, topic
-            assert read_partition(broker.bootstrap, topic, isolation="read_committed") == log.committed, topic
-        for shift in (0, 2500, 9000, 20000, 29999, 60000, 150000):
-            at_or_after = (seen.offset for seen in written["times"].visible if seen.timestamp >= START + shift)
-            assert offset_for_time(broker.bootstrap, "times", START + shift) == next(at_or_after, -1), shift
+        visible = read_topics(broker.bootstrap, sources)
+        committed = read_topics(broker.bootstrap, sources, isolation="read_committed")
+        asked = [START + shift for shift in (0, 2500, 9000, 20000, 29999, 60000, 150000, 900000)]
+        found = offsets_for_times(broker.bootstrap, "times", asked)
         broker.stop()
         assert " ERROR " not in broker.output()
         assert "corrupt" not in broker.output().lower()
+
+    # The harness itself, on what Kafka wrote: the offsets that the original broker's consumers got.
+    live = golden.expected(GOLDEN_CASE, "tx-0")["live"]
+    assert [record.offset for record in visible.pop("golden")] == spread(live["visibleOffsets"])
+    assert [record.offset for record in committed.pop("golden")] == spread(live["readCommittedOffsets"])
+
+    assert visible == {topic: log.visible for topic, log in written.items()}
+    assert committed == {topic: log.committed for topic, log in written.items()}
+    times = [(seen.timestamp, seen.offset) for seen in written["times"].visible]
+    assert found == [next((offset for timestamp, offset in times if timestamp >= wanted), -1) for wanted in asked]
+
+
+def spread(ranges: list[list[int]]) -> list[int]:
+    return [offset for first, last in ranges for offset in range(first, last + 1)]
 
 
 def replace_partition(directory: Path, source: Path) -> None:

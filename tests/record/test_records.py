@@ -13,6 +13,12 @@ RECORD_1 = "14 00 00 00 04 6b31 04 7631 00"
 RECORD_2 = "1e 00 0a 02 01 0a 68656c6c6f 02 02 68 02 78"
 
 
+@pytest.fixture(autouse=True)
+def decoder(kernel, monkeypatch):
+    """Every test here runs with the compiled decoder and with the plain one."""
+    monkeypatch.setattr("milepost.record.records.decode_records", kernel.decode_records)
+
+
 def read(section: str, count: int = 1, *, base_sequence: int = -1, log_append_time: int | None = None) -> list[Record]:
     data = bytes.fromhex(section)
     return read_records(data, 0, len(data), count, 100, 1700000000000, base_sequence, log_append_time)

@@ -20,6 +20,7 @@ for them the writer repeats it and the reader does not look at HC.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import cramjam
 
@@ -38,6 +39,7 @@ BLOCK_SIZE = 64 * 1024
 STORED = 0x8000_0000
 END_MARK = bytes(4)
 FAST_LEVEL = 9  # Kafka's default level is its fast compressor; every other level is the high compressor
+LEAST_HIGH_LEVEL, MOST_HIGH_LEVEL = 3, 12  # of the C library; Kafka's levels go from 1 to 17
 MAX_RATIO = 255
 
 _u32 = struct.Struct("<I")
@@ -76,18 +78,31 @@ BROKEN_HEADER = _header(FLG, BD, broken=True)
 def compress(data: Buffer, level: int = FAST_LEVEL, *, broken_header: bool = False) -> bytes:
     view = memoryview(data)
     parts = [BROKEN_HEADER if broken_header else HEADER]
-    for start in range(0, len(view), BLOCK_SIZE):
-        raw = view[start : start + BLOCK_SIZE]
-        if level == FAST_LEVEL:
-            packed = cramjam.lz4.compress_block(raw, store_size=False)
-        else:
-            packed = cramjam.lz4.compress_block(raw, mode="high_compression", compression=level, store_size=False)
-        if len(packed) < len(raw):
-            parts += (_u32.pack(len(packed)), bytes(packed))
-        else:
-            parts += (_u32.pack(len(raw) | STORED), bytes(raw))
+    parts += _fast_blocks(view) if level == FAST_LEVEL else _high_blocks(view, level)
     parts.append(END_MARK)
     return b"".join(parts)
+
+
+def _fast_blocks(view: memoryview) -> Iterator[bytes]:
+    for start in range(0, len(view), BLOCK_SIZE):
+        raw = view[start : start + BLOCK_SIZE]
+        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if len(packed) < len(raw):
+            yield _u32.pack(len(packed)) + packed
+        else:
+            yield _u32.pack(len(raw) | STORED) + bytes(raw)
+
+
+def _high_blocks(view: memoryview, level: int) -> Iterator[bytes]:
+    """The library's block call knows no levels and its frame call adds block checksums: take the blocks out of that frame."""
+    level = min(max(level, LEAST_HIGH_LEVEL), MOST_HIGH_LEVEL)
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(view))
+    frame = memoryview(bytes(compressor.finish()))
+    flg, bd, position = _read_header(frame, ignore_header_checksum=False)
+    assert bd == BD and flg & INDEPENDENT_BLOCKS
+    for start, size, _ in _blocks(frame, position, BLOCK_SIZE, flg):
+        yield bytes(frame[start - 4 : start + size])
 
 
 def decompress(data: Buffer, max_size: int, *, ignore_header_checksum: bool = False) -> bytes:

@@ -18,8 +18,17 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+class _TypeOfTypes:
+    """`const[uchar]`, `pointer[longlong]`"""
+
+    def __getitem__(self, _type: object) -> object:
+        return self
+
+
 compiled = False
-uchar = int = longlong = ulonglong = Py_ssize_t = bint = object()
+uchar = int = longlong = ulonglong = Py_ssize_t = object()
+const = pointer = _TypeOfTypes()
 
 
 def cfunc(function: Function) -> Function:
@@ -27,6 +36,10 @@ def cfunc(function: Function) -> Function:
 
 
 inline = cfunc
+
+
+def locals(**_types: object) -> Callable[[Function], Function]:
+    return cfunc
 
 
 def returns(_type: object) -> Callable[[Function], Function]:
@@ -39,6 +52,10 @@ def exceptval(value: object = None, *, check: bool = False) -> Callable[[Functio
 
 def cast(_type: object, value: Any) -> Any:
     return value
+
+
+def typedef(_type: object) -> object:
+    return _type
 
 
 def declare(_type: object, value: Any = None) -> Any:

@@ -32,13 +32,11 @@ class Disk:
         if written != len(data):
             self._write_rest(fd, memoryview(data).cast("B")[written:], position + written)
 
-    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int) -> int:
-        """Write the buffers one behind the other; the number of bytes written, which is all of them."""
-        size = sum(map(len, buffers))
+    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int, size: int) -> None:
+        """Write the buffers, `size` bytes in all, one behind the other."""
         written = os.pwritev(fd, buffers, position)
         if written != size:
             self._write_rest(fd, memoryview(b"".join(buffers))[written:], position + written)
-        return size
 
     def _write_rest(self, fd: int, rest: memoryview, position: int) -> None:
         while rest:

@@ -89,10 +89,8 @@ class Overlay(Disk):
         content.extend(bytes(max(0, position - len(content))))
         content[position : position + len(data)] = data
 
-    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int) -> int:
-        data = b"".join(buffers)
-        self.pwrite(fd, data, position)
-        return len(data)
+    def pwritev(self, fd: int, buffers: Sequence[ReadableBuffer], position: int, size: int) -> None:
+        self.pwrite(fd, b"".join(buffers), position)
 
     def truncate(self, fd: int, size: int) -> None:
         node = self._open[fd]

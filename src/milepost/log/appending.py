@@ -1,6 +1,6 @@
 """The append path: what a leader is given by clients, and what a follower is given by its leader.
 
-    1  analyze    each batch from outside: size, CRC, order of offsets
+    1  check      each batch from outside: size, CRC, order of offsets
     2  validate   leader only: every record; offsets, epoch and timestamps assigned
     3  epochs     a new leader epoch is noted
     4  roll       if the batch belongs into a new segment
@@ -16,23 +16,24 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage, OffsetsOutOfOrder, RecordBatchTooLarge, RecordTooLarge, UnexpectedAppendOffset
 from milepost.files import HandlePool
-from milepost.log.append_info import Analysis, AppendInfo, analyze
+from milepost.log.append_info import CLIENT, RAFT_LEADER, AppendInfo, checked_batches
 from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
 from milepost.log.reading import ReadableLog
-from milepost.log.validation import Validated, validate
+from milepost.log.validation import Validator
 from milepost.log.verification import VerificationGuard
 from milepost.record.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, RecordBatch
 from milepost.record.builder import build_batch
 from milepost.record.kernel import scan_records
 from milepost.record.records import Record
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
-from milepost.segment.segment import AppendUnit, Segment
+from milepost.segment.segment import AppendUnit, IndexedUnit, Segment
 from milepost.segment.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ class AppendableLog(ReadableLog):
     pool: HandlePool
     clock: Clock
     recovery_point: int
-    verifies_transactions: bool
-    exact_time_offset: bool
+    validator: Validator
 
     def roll(self, requested_offset: int = 0) -> Segment:
         raise NotImplementedError
@@ -89,47 +89,55 @@ class AppendableLog(ReadableLog):
         data: ReadableBuffer,
         *,
         leader_epoch: int = 0,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = CLIENT,
         verification_guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch answers with the offsets it got then."""
-        analysis = analyze(data, origin, self.config.max_message_bytes, leader_epoch)
-        if not analysis.valid_bytes:
+        batches = checked_batches(data, origin, self.config.max_message_bytes, leader_epoch)
+        if not batches:
             return self._nothing_appended()
         self.ensure_writable()
-        if origin is AppendOrigin.RAFT_LEADER:
-            return self._append_given(analysis)
-        validated = validate(analysis, self.end_offset, leader_epoch, self.config, self.clock.now_ms(), origin, self.exact_time_offset)
-        if validated.size > self.config.max_message_bytes:
-            raise RecordTooLarge(f"the batch has {validated.size} bytes as stored; max.message.bytes is {self.config.max_message_bytes}")
-        batch = validated.batch
+        if origin is RAFT_LEADER:
+            return self._append_given(batches)
+        validated = self.validator.validate(batches, self.end_offset, leader_epoch, self.clock.now_ms(), origin)
+        batch, size, last_offset = validated.batch, validated.size, validated.last_offset
+        if size > self.config.max_message_bytes:
+            raise RecordTooLarge(f"the batch has {size} bytes as stored; max.message.bytes is {self.config.max_message_bytes}")
         self.epochs.assign(leader_epoch, batch.base_offset)
-        unit = AppendUnit(batch.last_offset, validated.size, validated.max_timestamp, validated.offset_of_max_timestamp)
-        segment = self._segment_for(validated.size, validated.max_timestamp, batch.base_offset, batch.last_offset)
+        segment = self._segment_for(size, validated.max_timestamp, batch.base_offset, last_offset)
         updates: list[ProducerAppend] = []
         completed: list[CompletedTransaction] = []
         if batch.producer_id >= 0:
             duplicate = self._check_producer(batch, origin, verification_guard, updates, completed)
             if duplicate is not None:
                 return self._duplicate(batch, duplicate)
-        self._write(segment, validated.buffers, (unit,))
-        self._appended(batch.last_offset, segment, updates, completed)
-        return self._leader_info(validated, leader_epoch)
+        self._write(segment, validated.buffers, (validated,))
+        self._appended(last_offset, segment, updates, completed)
+        return AppendInfo(
+            batch.base_offset,
+            last_offset,
+            validated.max_timestamp,
+            validated.offset_of_max_timestamp,
+            validated.log_append_time,
+            self.start_offset,
+            leader_epoch,
+            size,
+        )
 
     def append_as_follower(self, data: ReadableBuffer) -> AppendInfo:
         """Write batches as another replica wrote them: their offsets, epochs and bytes are kept."""
-        analysis = analyze(data, AppendOrigin.REPLICATION, None)
-        if not analysis.valid_bytes:
+        batches = checked_batches(data, AppendOrigin.REPLICATION, None)
+        if not batches:
             return self._nothing_appended()
         self.ensure_writable()
-        return self._append_given(analysis)
+        return self._append_given(batches)
 
-    def _append_given(self, analysis: Analysis) -> AppendInfo:
-        batches = analysis.batches
+    def _append_given(self, batches: Sequence[AnyBatch]) -> AppendInfo:
         first, last = batches[0], batches[-1]
+        valid_bytes = sum(batch.size for batch in batches)
         # The true first offset of a compressed legacy set is inside it; its last one is known without looking.
         first_offset = first.base_offset if first.magic >= MAGIC else first.last_offset
-        if not analysis.is_monotonic:
+        if any(batch.last_offset >= following.last_offset for batch, following in pairwise(batches)):
             raise OffsetsOutOfOrder(f"{self.directory}: the offsets of the {len(batches)} batches do not rise")
         if first_offset < self.end_offset:
             raise UnexpectedAppendOffset(
@@ -141,13 +149,13 @@ class AppendableLog(ReadableLog):
         units = [self._unit(batch) for batch in batches]
         newest = max(units, key=lambda unit: unit.max_timestamp)
         requested = first_offset if first.magic >= MAGIC else last.last_offset - MAX_RELATIVE_OFFSET
-        segment = self._segment_for(analysis.valid_bytes, newest.max_timestamp, requested, last.last_offset)
+        segment = self._segment_for(valid_bytes, newest.max_timestamp, requested, last.last_offset)
         updates: list[ProducerAppend] = []
         completed: list[CompletedTransaction] = []
         for batch in batches:
             if isinstance(batch, RecordBatch) and batch.producer_id >= 0:
                 self._check_producer(batch, AppendOrigin.REPLICATION, None, updates, completed)
-        self._write(segment, [memoryview(first.buffer)[: analysis.valid_bytes]], units)
+        self._write(segment, [memoryview(first.buffer)[: valid_bytes]], units)
         self._appended(last.last_offset, segment, updates, completed)
         return AppendInfo(
             first_offset,
@@ -156,7 +164,7 @@ class AppendableLog(ReadableLog):
             newest.offset_of_max_timestamp,
             log_start_offset=self.start_offset,
             leader_epoch=last.partition_leader_epoch,
-            valid_bytes=analysis.valid_bytes,
+            valid_bytes=valid_bytes,
         )
 
     def _assign_epochs(self, batches: Sequence[AnyBatch]) -> None:
@@ -169,7 +177,7 @@ class AppendableLog(ReadableLog):
 
     def _unit(self, batch: AnyBatch) -> AppendUnit:
         brought_by = batch.last_offset
-        if self.exact_time_offset and isinstance(batch, RecordBatch) and not batch.is_compressed and batch.record_count > 1:
+        if self.validator.exact_time_offset and isinstance(batch, RecordBatch) and not batch.is_compressed and batch.record_count > 1:
             start, end = batch.position + HEADER_SIZE, batch.position + batch.size
             largest, index, *_ = scan_records(batch.buffer, start, end, batch.record_count, batch.base_timestamp)
             if largest == batch.max_timestamp and index >= 0:
@@ -185,13 +193,12 @@ class AppendableLog(ReadableLog):
         completed: list[CompletedTransaction],
     ) -> BatchMetadata | None:
         """Check a batch against its producer's state, aside; the earlier batch if this one is a duplicate."""
-        if origin is AppendOrigin.CLIENT:
+        if origin is CLIENT:
             known = self.producers.last_entry(batch.producer_id)
             duplicate = known.find_duplicate(batch) if known else None
             if duplicate is not None:
                 return duplicate
-        if self.verifies_transactions:
-            self.producers.check_verification(batch, origin, guard)
+            self.producers.check_verification(batch, guard)
         update = next((update for update in updates if update.producer_id == batch.producer_id), None)
         if update is None:
             update = self.producers.prepare_update(batch.producer_id, origin)
@@ -209,13 +216,11 @@ class AppendableLog(ReadableLog):
             return self.roll(first_offset)
         return active
 
-    def _write(self, segment: Segment, buffers: Sequence[ReadableBuffer], units: Sequence[AppendUnit]) -> None:
-        size = segment.size
+    def _write(self, segment: Segment, buffers: Sequence[ReadableBuffer], units: Sequence[IndexedUnit]) -> None:
         try:
             segment.append(buffers, units)
         except OSError as error:
-            intact = segment.size == size and self._file_size(segment) == size
-            if not intact or error.errno not in DISK_FULL:
+            if error.errno not in DISK_FULL or self._file_size(segment) != segment.size:
                 self.fail(error)
             raise KafkaStorage(f"{segment.log.path}: nothing was appended at offset {self.end_offset}: {error.strerror}") from error
 
@@ -260,17 +265,3 @@ class AppendableLog(ReadableLog):
             leader_epoch=batch.partition_leader_epoch,
             is_duplicate=True,
         )
-
-    def _leader_info(self, validated: Validated, leader_epoch: int) -> AppendInfo:
-        batch = validated.batch
-        return AppendInfo(
-            batch.base_offset,
-            batch.last_offset,
-            validated.max_timestamp,
-            validated.offset_of_max_timestamp,
-            validated.log_append_time,
-            self.start_offset,
-            leader_epoch,
-            validated.size,
-        )
-

@@ -69,7 +69,7 @@ def owner(disk: Disk, path: str, fd: int) -> str:
     if pid is not None:
         return f"process {pid}"
     text = disk.pread(fd, 20, 0).strip()
-    return f"process {text.decode()}" if text.isdigit() else "another process (its pid cannot be found out here)"
+    return f"process {text.decode()} (says the file)" if text.isdigit() else "another process (its pid is not known here)"
 
 
 def read_locks(disk: Disk) -> bytes:

@@ -56,9 +56,8 @@ class LeaderEpochCache:
             return cls(path, disk), False
         except CorruptCheckpoint as damage:
             logger.warning("%s; a copy is kept as %s and the epochs are read from the log", damage, keep_aside(disk, path))
-        cache = cls(path, disk, ())
-        cache._write(())
-        return cache, True
+        # The bad file stays until the next change: a crash before that finds the damage again.
+        return cls(path, disk, ()), True
 
     @staticmethod
     def read(path: str, disk: Disk) -> list[EpochEntry]:
@@ -159,6 +158,10 @@ class LeaderEpochCache:
         if slot < len(self._epochs) and self._epochs[slot] == epoch:
             return EpochEntry(epoch, self._starts[slot])
         return None
+
+    def replace(self, entries: Sequence[EpochEntry]) -> None:
+        """Put what was learnt from the log in place of everything, at once: half of it would look like all of it."""
+        self._write(entries)
 
     def clear(self) -> None:
         if self._epochs:

@@ -32,6 +32,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.log.producers import ProducerStateManager
 from milepost.log.scheduler import Scheduler
 from milepost.log.segments import LogSegments
+from milepost.log.validation import Validator
 from milepost.record.batch import RecordBatch
 from milepost.segment import names
 from milepost.segment.profile import IndexProfile
@@ -91,8 +92,7 @@ class Log(AppendableLog):
         self.is_failed = False
         self.is_closed = False
         self.is_read_only = False
-        self.verifies_transactions = False
-        self.exact_time_offset = IndexProfile(config.index_profile) is IndexProfile.PER_APPEND
+        self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
 
     def __enter__(self) -> Log:
         return self
@@ -274,9 +274,12 @@ class Log(AppendableLog):
             if not self.is_failed and not self.is_read_only:
                 self._settle()
         finally:
-            for segment in self.segments:
-                segment.close_handles()
+            self.close_handles()
             self.owner.closed(self)
+
+    def close_handles(self) -> None:
+        for segment in self.segments:
+            segment.close_handles()
 
     def _settle(self) -> None:
         try:

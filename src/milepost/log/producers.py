@@ -152,13 +152,13 @@ class ProducerStateManager:
     def clear_verification(self, producer_id: int) -> None:
         self._verifications.pop(producer_id, None)
 
-    def check_verification(self, batch: RecordBatch, guard: object | None) -> None:
-        """Refuse the first batch of a transaction whose guard is not the registered one. None: nobody verifies here."""
-        if guard is None or not batch.is_transactional or batch.is_control:
+    def check_verification(self, batch: RecordBatch, origin: AppendOrigin, guard: VerificationGuard | None) -> None:
+        """Refuse the first batch of a transaction whose guard is not the registered one."""
+        if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR) or not batch.is_transactional or batch.is_control:
             return
         if self.has_open_transaction(batch.producer_id, batch.producer_epoch):
             return
-        if self.verification_guard(batch.producer_id) is not guard:
+        if guard is None or self.verification_guard(batch.producer_id) is not guard:
             raise InvalidTxnState(
                 f"producer {batch.producer_id}: the batch with sequence {batch.base_sequence} starts a transaction here that "
                 "the transaction coordinator did not confirm, or that ended meanwhile"

@@ -207,9 +207,11 @@ class ReadableLog:
             return found
         return Found(found.offset, found.timestamp, found.segment, found.position, found.leader_epoch, notes.steps)
 
-    def explain(self, *, offset: int | None = None, time: int | None = None) -> tuple[Found | None, list[Step]]:
-        """The answer of `find` together with its steps, also when there is no answer."""
-        notes = Trace()
+    def explain(
+        self, *, offset: int | None = None, time: int | None = None, trace: Trace | None = None
+    ) -> tuple[Found | None, list[Step]]:
+        """The answer of `find` and its steps, also when there is no answer. A `trace` of the caller's has them even after an error."""
+        notes = Trace() if trace is None else trace
         found = self._find_offset(offset, notes) if offset is not None else self._find_time(time or 0, notes)
         return found, notes.steps
 
@@ -221,11 +223,18 @@ class ReadableLog:
         while segment is not None:
             place = segment.locate(offset, trace)
             start = segment.size if place is None else place.position
+            rejected = 0
             for position, batch in segment.log.batches(start):
                 for record in batch.records():
                     if record.offset >= offset:
+                        if trace is not None:
+                            trace.reject(rejected)
                         return Found(record.offset, record.timestamp, segment.base_offset, position, batch.partition_leader_epoch)
+                    rejected += 1
             segment = self.segments.higher(segment.base_offset)
+            if trace is not None and segment is not None:
+                following = self.segments.next_base(segment)
+                trace.add(SegmentChoice("next", offset, segment.base_offset, 1, next_base_offset=following))
         return None
 
     def _find_time(self, time: int, trace: Trace | None) -> Found | None:

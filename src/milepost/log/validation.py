@@ -19,8 +19,11 @@ from milepost.codec.crc32c import crc32c
 from milepost.config.definition import LONG_MAX
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidRecord, RecordValidation, UnsupportedForMessageFormat
+from milepost.log.append_info import CLIENT
 from milepost.log.producer_entry import AppendOrigin
 from milepost.record.batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
     CRC_COVERS_FROM,
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
@@ -34,10 +37,11 @@ from milepost.record.kernel import scan_records
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
-    from milepost.log.append_info import Analysis
+    from milepost.record.batches import AnyBatch
 
 INVALID_TIMESTAMP = 32
-_start_fields = struct.Struct(">q4xi").pack_into  # base offset, (length), leader epoch
+_base_offset = struct.Struct(">q").pack_into
+_leader_epoch = struct.Struct(">i").pack_into
 _attributes = struct.Struct(">h").pack_into
 _max_timestamp = struct.Struct(">q").pack_into
 _crc = struct.Struct(">I").pack_into
@@ -45,78 +49,95 @@ _crc = struct.Struct(">I").pack_into
 
 @dataclass(slots=True)
 class Validated:
-    """A batch ready to be written: its bytes in pieces, and the view that carries the assigned offsets."""
+    """A batch ready to be written: its bytes in pieces, the view that carries the assigned offsets, and what the indexes want to know."""
 
     batch: RecordBatch
     buffers: Sequence[ReadableBuffer]
+    last_offset: int
     size: int
     max_timestamp: int
     offset_of_max_timestamp: int
     log_append_time: int
 
 
-def validate(
-    analysis: Analysis, offset: int, leader_epoch: int, config: LogConfig, now_ms: int, origin: AppendOrigin, exact_time_offset: bool
-) -> Validated:
-    """Check the batch and give it its place. `exact_time_offset` asks for the record, not the batch, that brought the largest timestamp."""
-    batch = only_batch(analysis)
-    if origin is AppendOrigin.CLIENT:
-        check_header(batch)
-    stamps = config.message_timestamp_type == "LogAppendTime"
-    payload: ReadableBuffer = batch.buffer  # type: ignore[assignment]
-    start, end = batch.position + HEADER_SIZE, batch.position + batch.size
-    source = batch.codec
-    if source:
-        payload = decompress(source, batch.payload())
-        start, end = 0, len(payload)
-    largest, newest, smallest, null_key, sequential = scan_records(payload, start, end, batch.record_count, batch.base_timestamp)
-    if null_key >= 0 and config.compact and not batch.is_control:
-        refuse_records(batch, config, now_ms)
-    if not stamps and not times_in_bounds(batch, smallest, largest, config, now_ms):
-        refuse_records(batch, config, now_ms)
-    if stamps and batch.attributes & LOG_APPEND_TIME_FLAG and origin is AppendOrigin.CLIENT:
-        refuse_records(batch, config, now_ms)
-    target = target_codec(config, source)
-    if target != source and not batch.is_control or source and not sequential:
-        return rebuild(batch, offset, leader_epoch, config, target, now_ms if stamps else None)
-    if stamps:
-        largest = now_ms
-    header = bytearray(memoryview(batch.buffer)[batch.position : batch.position + HEADER_SIZE])
-    rest = memoryview(batch.buffer)[batch.position + HEADER_SIZE : batch.position + batch.size]
-    _start_fields(header, 0, offset, leader_epoch)
-    if stamps or largest != batch.max_timestamp:
-        stamp(batch, header, rest, largest, stamps)
-    batch.base_offset, batch.partition_leader_epoch = offset, leader_epoch
-    brought_by = offset + newest if exact_time_offset and not source and not stamps and newest >= 0 else batch.last_offset
-    return Validated(batch, (header, rest), batch.size, largest, brought_by, now_ms if stamps else NO_TIMESTAMP)
+class Validator:
+    """The rules of one topic, looked up once: this runs for every batch that is produced."""
+
+    def __init__(self, config: LogConfig, exact_time_offset: bool):
+        self.config = config
+        self.stamps = config.message_timestamp_type == "LogAppendTime"
+        self.is_compacted = config.compact
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.keeps_codec = config.compression_type == "producer"
+        # The per-append profile notes the record, not the batch, that brought the largest timestamp.
+        self.exact_time_offset = exact_time_offset
+
+    def validate(
+        self, batches: Sequence[AnyBatch], offset: int, leader_epoch: int, now_ms: int, origin: AppendOrigin
+    ) -> Validated:
+        """Check the one batch there is and give it its place."""
+        batch = only_batch(batches)
+        if origin is CLIENT:
+            check_header(batch)
+        buffer, start, size = batch.buffer, batch.position, batch.size
+        stamps, is_compressed = self.stamps, batch.attributes & CODEC_MASK
+        if is_compressed:
+            payload = decompress(batch.codec, batch.payload())
+            scan = scan_records(payload, 0, len(payload), batch.record_count, batch.base_timestamp)
+        else:
+            scan = scan_records(buffer, start + HEADER_SIZE, start + size, batch.record_count, batch.base_timestamp)
+        largest, newest, smallest, null_key, sequential = scan
+        if null_key >= 0 and self.is_compacted or not self.times_in_bounds(batch, smallest, largest, now_ms):
+            refuse_records(batch, self.config, now_ms)
+        if is_compressed and not sequential or not self.keeps_codec and self.changes_codec(batch):
+            return rebuild(batch, offset, leader_epoch, self.config, now_ms if stamps else None)
+        if stamps:
+            largest = now_ms
+        view = memoryview(buffer)
+        header, rest = bytearray(view[start : start + HEADER_SIZE]), view[start + HEADER_SIZE : start + size]
+        _base_offset(header, 0, offset)
+        _leader_epoch(header, 12, leader_epoch)
+        if stamps or largest != batch.max_timestamp:
+            stamp(batch, header, rest, largest, stamps)
+        batch.base_offset, batch.partition_leader_epoch = offset, leader_epoch
+        last_offset = offset + batch.last_offset_delta
+        brought_by = offset + newest if self.exact_time_offset and not is_compressed and not stamps and newest >= 0 else last_offset
+        return Validated(batch, (header, rest), last_offset, size, largest, brought_by, now_ms if stamps else NO_TIMESTAMP)
+
+    def changes_codec(self, batch: RecordBatch) -> bool:
+        return not batch.is_control and target_codec(self.config, batch.codec) != batch.codec
+
+    def times_in_bounds(self, batch: RecordBatch, smallest: int, largest: int, now_ms: int) -> bool:
+        """False sends the batch to a closer look at each record; records without a timestamp are told apart there."""
+        if batch.attributes & LOG_APPEND_TIME_FLAG and (self.stamps or smallest <= NO_TIMESTAMP):
+            return False
+        if self.stamps:
+            return True
+        return (self.before_max_ms == LONG_MAX or now_ms - smallest <= self.before_max_ms) and (
+            self.after_max_ms == LONG_MAX or largest - now_ms <= self.after_max_ms
+        )
 
 
-def only_batch(analysis: Analysis) -> RecordBatch:
-    first = analysis.batches[0]
+def only_batch(batches: Sequence[AnyBatch]) -> RecordBatch:
+    first = batches[0]
     if not isinstance(first, RecordBatch):
         raise UnsupportedForMessageFormat(
             f"the record set has magic {first.magic}; this log takes magic {MAGIC} only and converts nothing: send it with a newer client"
         )
-    if len(analysis.batches) > 1:
-        raise InvalidRecord(f"{len(analysis.batches)} batches in one append; a producer sends exactly one")
+    if len(batches) > 1:
+        raise InvalidRecord(f"{len(batches)} batches in one append; a producer sends exactly one")
     return first
 
 
 def check_header(batch: RecordBatch) -> None:
     """A client's batch must agree with itself."""
-    if batch.last_offset_delta < 0 or batch.record_count <= 0 or batch.last_offset_delta + 1 != batch.record_count:
+    if batch.record_count <= 0 or batch.last_offset_delta + 1 != batch.record_count:
         raise InvalidRecord(f"last offset delta {batch.last_offset_delta} and {batch.record_count} records do not fit each other")
-    if batch.is_control:
+    if batch.attributes & CONTROL_FLAG:
         raise InvalidRecord("a client may not write control batches")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
         raise InvalidRecord(f"producer {batch.producer_id} sent base sequence {batch.base_sequence}; sequences start at 0")
-
-
-def times_in_bounds(batch: RecordBatch, smallest: int, largest: int, config: LogConfig, now_ms: int) -> bool:
-    if smallest <= NO_TIMESTAMP and batch.attributes & LOG_APPEND_TIME_FLAG:
-        return False
-    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    return (before == LONG_MAX or now_ms - smallest <= before) and (after == LONG_MAX or largest - now_ms <= after)
 
 
 def refuse_records(batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
@@ -167,8 +188,9 @@ def stamp(batch: RecordBatch, header: bytearray, rest: memoryview, max_timestamp
     _crc(header, 17, batch.crc)
 
 
-def rebuild(batch: RecordBatch, offset: int, leader_epoch: int, config: LogConfig, target: Codec, append_time: int | None) -> Validated:
+def rebuild(batch: RecordBatch, offset: int, leader_epoch: int, config: LogConfig, append_time: int | None) -> Validated:
     """The same records in a new batch: another codec, or offsets counted anew."""
+    target = target_codec(config, batch.codec)
     records = [replace(record, offset=offset + index) for index, record in enumerate(batch.records())]
     data = build_batch(
         records,
@@ -186,7 +208,7 @@ def rebuild(batch: RecordBatch, offset: int, leader_epoch: int, config: LogConfi
     )
     built = RecordBatch(data)
     appended_at = NO_TIMESTAMP if append_time is None else append_time
-    return Validated(built, (data,), built.size, built.max_timestamp, built.last_offset, appended_at)
+    return Validated(built, (data,), built.last_offset, built.size, built.max_timestamp, built.last_offset, appended_at)
 
 
 def level_of(config: LogConfig, codec: Codec) -> int | None:

@@ -35,6 +35,13 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
+i64 = cython.typedef(cython.longlong)
+u64 = cython.typedef(cython.ulonglong)
+Size = cython.typedef(cython.Py_ssize_t)
+Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
+Longs = cython.typedef(cython.pointer[cython.longlong])
+Ints = cython.typedef(cython.pointer[cython.int])
+
 INT_MAX = 2**31 - 1
 LONG_MIN, LONG_RANGE = -(2**63), 2**64
 MIN_RECORD_SIZE = 7
@@ -115,13 +122,8 @@ class Columns:
         return len(self.offsets)
 
 
-def scan_records(
-    buffer: cython.const[cython.uchar][::1],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    count: cython.longlong,
-    base_timestamp: cython.longlong,
-):
+@cython.locals(error=i64, first=i64, second=i64, third=i64, fourth=i64, fifth=i64)
+def scan_records(buffer: cython.const[cython.uchar][::1], start: Size, end: Size, count: i64, base_timestamp: i64):
     """Checks every record of `buffer[start:end]`; InvalidRecord names the byte at fault.
 
     Returns (max_timestamp, index of the first record that has it, min_timestamp, index of the first record without
@@ -131,15 +133,9 @@ def scan_records(
     if count == 0:  # nothing is looked at, not even bytes left over
         return -1, -1, -1, -1, True
     _check_range(len(buffer), start, end, count)
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
-    longs: cython.p_longlong = cython.NULL if cython.compiled else None
-    ints: cython.p_int = cython.NULL if cython.compiled else None
-    error: cython.longlong
-    first: cython.longlong
-    second: cython.longlong
-    third: cython.longlong
-    fourth: cython.longlong
-    fifth: cython.longlong
+    data: Octets = cython.address(buffer[0]) if cython.compiled else buffer
+    longs: Longs = cython.NULL if cython.compiled else None
+    ints: Ints = cython.NULL if cython.compiled else None
     if end - start > RELEASE_GIL_ABOVE:
         with cython.nogil:
             error, first, second, third, fourth, fifth = _walk(
@@ -154,13 +150,14 @@ def scan_records(
     return first, second, third, fourth, fifth != 0
 
 
+@cython.locals(error=i64, first=i64, second=i64, third=i64, fourth=i64, fifth=i64)
 def decode_records(
     buffer: cython.const[cython.uchar][::1],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    count: cython.longlong,
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
+    start: Size,
+    end: Size,
+    count: i64,
+    base_offset: i64,
+    base_timestamp: i64,
 ):
     """The records of `buffer[start:end]` as Columns, after the same checks as `scan_records`."""
     if count == 0:
@@ -169,22 +166,16 @@ def decode_records(
     if end > INT_MAX:
         raise InvalidArgument(f"the records end at byte {end} of the buffer; columns hold positions up to {INT_MAX}")
     columns = Columns(count)
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
-    offsets: cython.p_longlong = _longs(columns.offsets)
-    timestamps: cython.p_longlong = _longs(columns.timestamps)
-    key_start: cython.p_int = _ints(columns.key_start)
-    key_length: cython.p_int = _ints(columns.key_length)
-    value_start: cython.p_int = _ints(columns.value_start)
-    value_length: cython.p_int = _ints(columns.value_length)
-    header_start: cython.p_int = _ints(columns.header_start)
-    header_end: cython.p_int = _ints(columns.header_end)
-    header_count: cython.p_int = _ints(columns.header_count)
-    error: cython.longlong
-    first: cython.longlong
-    second: cython.longlong
-    third: cython.longlong
-    fourth: cython.longlong
-    fifth: cython.longlong
+    data: Octets = cython.address(buffer[0]) if cython.compiled else buffer
+    offsets: Longs = _longs(columns.offsets)
+    timestamps: Longs = _longs(columns.timestamps)
+    key_start: Ints = _ints(columns.key_start)
+    key_length: Ints = _ints(columns.key_length)
+    value_start: Ints = _ints(columns.value_start)
+    value_length: Ints = _ints(columns.value_length)
+    header_start: Ints = _ints(columns.header_start)
+    header_end: Ints = _ints(columns.header_end)
+    header_count: Ints = _ints(columns.header_count)
     with cython.nogil:
         error, first, second, third, fourth, fifth = _walk(
             data, start, end, count, base_offset, base_timestamp, True,
@@ -199,46 +190,25 @@ def decode_records(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns((cython.longlong, cython.longlong, cython.longlong, cython.longlong, cython.longlong, cython.longlong))
+@cython.returns((i64, i64, i64, i64, i64, i64))
+@cython.locals(at=Size, field=Size, record_end=Size, index=i64, number=i64, timestamp=i64, offset_delta=i64, headers=i64)
+@cython.locals(max_timestamp=i64, max_index=i64, min_timestamp=i64, null_key_index=i64, sequential=i64)
 def _walk(
-    data: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    count: cython.longlong,
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
-    keep: cython.bint,
-    offsets: cython.p_longlong,
-    timestamps: cython.p_longlong,
-    key_start: cython.p_int,
-    key_length: cython.p_int,
-    value_start: cython.p_int,
-    value_length: cython.p_int,
-    header_start: cython.p_int,
-    header_end: cython.p_int,
-    header_count: cython.p_int,
-):
+    data: Octets, start: Size, end: Size, count: i64, base_offset: i64, base_timestamp: i64, keep: cython.bint,
+    offsets: Longs, timestamps: Longs, key_start: Ints, key_length: Ints, value_start: Ints, value_length: Ints,
+    header_start: Ints, header_end: Ints, header_count: Ints,
+):  # fmt: skip
     """The one walk over records, for both readers; with `keep` it fills the columns.
 
     Returns 0 and the five results of `scan_records`, or an error and the position, number, limit and index of its sentence.
     """
-    at: cython.Py_ssize_t = start
-    field: cython.Py_ssize_t
-    record_end: cython.Py_ssize_t
-    index: cython.longlong
-    number: cython.longlong
-    timestamp: cython.longlong
-    offset_delta: cython.longlong
-    headers: cython.longlong
-    max_timestamp: cython.longlong = -1
-    max_index: cython.longlong = -1
-    min_timestamp: cython.longlong = -1
-    null_key_index: cython.longlong = -1
-    sequential: cython.longlong = 1
+    at = start
+    max_timestamp = min_timestamp = max_index = null_key_index = -1
+    sequential = 1
 
     for index in range(count):
         field = at
-        number, at = _varint(data, field, end)
+        number, at = _number(data, field, end, 32)
         if at < 0:
             return -at, field, 0, end, index, 0
         if number < 0 or number > end - at:
@@ -248,7 +218,7 @@ def _walk(
         if number == 0:
             return CUT, at, 0, record_end, index, 0
         field = at + 1  # behind the attributes, which have no meaning yet
-        number, at = _varlong(data, field, record_end)
+        number, at = _number(data, field, record_end, 64)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         timestamp = _plus(base_timestamp, number)
@@ -259,14 +229,14 @@ def _walk(
             min_timestamp = timestamp
 
         field = at
-        offset_delta, at = _varint(data, field, record_end)
+        offset_delta, at = _number(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if offset_delta != index:
             sequential = 0
 
         field = at
-        number, at = _varint(data, field, record_end)
+        number, at = _number(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if number > record_end - at:
@@ -282,7 +252,7 @@ def _walk(
             null_key_index = index
 
         field = at
-        number, at = _varint(data, field, record_end)
+        number, at = _number(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if number > record_end - at:
@@ -294,7 +264,7 @@ def _walk(
             at += number
 
         field = at
-        headers, at = _varint(data, field, record_end)
+        headers, at = _number(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if headers < 0 or headers > record_end - at:
@@ -305,7 +275,7 @@ def _walk(
             header_count[index] = headers
         while headers > 0:
             field = at
-            number, at = _varint(data, field, record_end)
+            number, at = _number(data, field, record_end, 32)
             if at < 0:
                 return -at, field, 0, record_end, index, 0
             if number < 0:
@@ -313,7 +283,7 @@ def _walk(
             if number > record_end - at:
                 return FIELD_PAST_END, at, number, record_end, index, 0
             field = at + number
-            number, at = _varint(data, field, record_end)
+            number, at = _number(data, field, record_end, 32)
             if at < 0:
                 return -at, field, 0, record_end, index, 0
             if number > record_end - at:
@@ -331,7 +301,7 @@ def _walk(
 
 
 @cython.cfunc
-def _check_range(length: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong):
+def _check_range(length: Size, start: Size, end: Size, count: i64):
     if not 0 <= start <= end <= length:
         raise InvalidArgument(f"bytes {start} to {end} of a buffer of {length}")
     if count < 0:
@@ -342,30 +312,32 @@ def _check_range(length: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cytho
 
 
 @cython.cfunc
-def _damage(error: cython.longlong, position: cython.longlong, number: cython.longlong, limit: cython.longlong, index: cython.longlong):
+def _damage(error: i64, position: i64, number: i64, limit: i64, index: i64):
     return InvalidRecord(SENTENCES[error].format(position=position, number=number, limit=limit, index=index))
 
 
 @cython.cfunc
-@cython.returns(cython.p_longlong)
+@cython.returns(Longs)
 def _longs(column):
     """The array's memory, which the caller keeps alive; uncompiled, the array itself is written to."""
-    return cython.cast(cython.p_longlong, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
+    return cython.cast(Longs, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
 
 
 @cython.cfunc
-@cython.returns(cython.p_int)
+@cython.returns(Ints)
 def _ints(column):
-    return cython.cast(cython.p_int, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
+    return cython.cast(Ints, cython.cast(cython.size_t, column.buffer_info()[0])) if cython.compiled else column
 
 
+@cython.locals(index=Size, at=Size, needed=i64, length=i64, offset_delta=i64, timestamp_delta=i64, wrong=cython.int)
+@cython.locals(key_at=i64, key_size=i64, value_at=i64, value_size=i64, headers_at=i64, headers_size=i64, header_total=i64)
 def encode_records(
     columns,
     keys: cython.const[cython.uchar][::1],
     values: cython.const[cython.uchar][::1],
     headers: cython.const[cython.uchar][::1],
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
+    base_offset: i64,
+    base_timestamp: i64,
 ) -> bytes:
     """The records section of a batch: `decode_records` reads the same columns back.
 
@@ -381,41 +353,28 @@ def encode_records(
     header_start: cython.const[cython.int][::1] = columns.header_start
     header_end: cython.const[cython.int][::1] = columns.header_end
     header_count: cython.const[cython.int][::1] = columns.header_count
-    count: cython.Py_ssize_t = len(offsets)
+    count: Size = len(offsets)
     for name in Columns.__slots__:
         if len(getattr(columns, name)) != count:
             raise InvalidArgument(f"column {name} has {len(getattr(columns, name))} rows, column offsets has {count}")
 
-    index: cython.Py_ssize_t
-    key_size: cython.longlong
-    value_size: cython.longlong
-    headers_size: cython.longlong
-    needed: cython.longlong = 0
+    needed = at = wrong = 0
     for index in range(count):
         key_size = key_length[index]
         value_size = value_length[index]
-        headers_size = cython.cast(cython.longlong, header_end[index]) - header_start[index]
+        headers_size = cython.cast(i64, header_end[index]) - header_start[index]
         needed += MAX_OVERHEAD + max(key_size, 0) + max(value_size, 0) + max(headers_size, 0)
     if needed > INT_MAX:
         raise InvalidArgument(f"{count} records may take {needed} bytes; a batch holds less than {INT_MAX}")
     out = bytearray(needed)
     room: cython.uchar[::1] = out
     target: cython.p_uchar = cython.address(room[0]) if cython.compiled else out
-    key_data: cython.pointer[cython.const[cython.uchar]] = cython.address(keys[0]) if cython.compiled else keys
-    value_data: cython.pointer[cython.const[cython.uchar]] = cython.address(values[0]) if cython.compiled else values
-    header_data: cython.pointer[cython.const[cython.uchar]] = cython.address(headers[0]) if cython.compiled else headers
-    keys_end: cython.longlong = len(keys)
-    values_end: cython.longlong = len(values)
-    headers_end: cython.longlong = len(headers)
-    key_at: cython.longlong
-    value_at: cython.longlong
-    headers_at: cython.longlong
-    offset_delta: cython.longlong
-    timestamp_delta: cython.longlong
-    header_total: cython.longlong
-    length: cython.longlong
-    at: cython.Py_ssize_t = 0
-    wrong: cython.int = 0
+    key_data: Octets = cython.address(keys[0]) if cython.compiled else keys
+    value_data: Octets = cython.address(values[0]) if cython.compiled else values
+    header_data: Octets = cython.address(headers[0]) if cython.compiled else headers
+    keys_end: i64 = len(keys)
+    values_end: i64 = len(values)
+    headers_end: i64 = len(headers)
     with cython.nogil:
         for index in range(count):
             # Each column is read once, then checked, and so is the room: somebody else may write to them meanwhile.
@@ -464,46 +423,25 @@ def encode_records(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns((cython.longlong, cython.Py_ssize_t))
-def _varint(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    """The value and the position behind it; that position is minus the error when there is no value."""
-    byte: cython.longlong
-    if at < end:
-        byte = data[at]
-        if byte < 0x80:  # nearly every number of a record
-            return (byte >> 1) ^ -(byte & 1), at + 1
-        return _long_varint(data, at + 1, end, 32, byte & 0x7F)
-    return 0, -CUT
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((cython.longlong, cython.Py_ssize_t))
-def _varlong(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    byte: cython.longlong
-    if at < end:
-        byte = data[at]
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), at + 1
-        return _long_varint(data, at + 1, end, 64, byte & 0x7F)
-    return 0, -CUT
+@cython.returns((i64, Size))
+def _number(data: Octets, at: Size, end: Size, bits: cython.int):
+    """The varint (32 bits) or varlong (64) at `at` and the position behind it; without a value, that position is minus the error."""
+    byte: i64
+    if at >= end:
+        return 0, -CUT
+    byte = data[at]
+    if byte < 0x80:  # nearly every number of a record
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    return _long_number(data, at + 1, end, bits, byte & 0x7F)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns((cython.longlong, cython.Py_ssize_t))
-def _long_varint(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    bits: cython.int,
-    raw: cython.ulonglong,
-):
+@cython.returns((i64, Size))
+def _long_number(data: Octets, at: Size, end: Size, bits: cython.int, raw: u64):
     """The rest of a number whose first byte gave `raw` and said that more follow."""
-    byte: cython.ulonglong
+    byte: u64
     shift: cython.int = 7
     while at < end:
         byte = data[at]
@@ -512,7 +450,7 @@ def _long_varint(
             return 0, -(ENDLESS if byte >= 0x80 else TOO_WIDE)
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return cython.cast(cython.longlong, (raw >> 1) ^ -(raw & 1)), at
+            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
         shift += 7
     return 0, -CUT
 
@@ -521,11 +459,11 @@ def _long_varint(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
-def _plus(left: cython.longlong, right: cython.longlong):
+@cython.returns(i64)
+def _plus(left: i64, right: i64):
     """Sums of 64 bits wrap. Unsigned in C, where the overflow of a signed sum has no meaning."""
     if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, left) + cython.cast(cython.ulonglong, right))
+        return cython.cast(i64, cython.cast(u64, left) + cython.cast(u64, right))
     else:
         return (left + right - LONG_MIN) % LONG_RANGE + LONG_MIN
 
@@ -534,10 +472,10 @@ def _plus(left: cython.longlong, right: cython.longlong):
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
-def _minus(left: cython.longlong, right: cython.longlong):
+@cython.returns(i64)
+def _minus(left: i64, right: i64):
     if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, left) - cython.cast(cython.ulonglong, right))
+        return cython.cast(i64, cython.cast(u64, left) - cython.cast(u64, right))
     else:
         return (left - right - LONG_MIN) % LONG_RANGE + LONG_MIN
 
@@ -546,19 +484,19 @@ def _minus(left: cython.longlong, right: cython.longlong):
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.ulonglong)
-def _zigzag(value: cython.longlong):
-    return (cython.cast(cython.ulonglong, value) << 1) ^ cython.cast(cython.ulonglong, value >> 63)
+@cython.returns(u64)
+def _zigzag(value: i64):
+    return (cython.cast(u64, value) << 1) ^ cython.cast(u64, value >> 63)
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
-def _varint_size(value: cython.longlong):
-    raw: cython.ulonglong = _zigzag(value)
-    size: cython.longlong = 1
+@cython.returns(i64)
+def _varint_size(value: i64):
+    raw: u64 = _zigzag(value)
+    size: i64 = 1
     while raw > 0x7F:
         raw >>= 7
         size += 1
@@ -569,10 +507,10 @@ def _varint_size(value: cython.longlong):
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.Py_ssize_t)
-def _put_varint(target: cython.p_uchar, at: cython.Py_ssize_t, value: cython.longlong):
+@cython.returns(Size)
+def _put_varint(target: cython.p_uchar, at: Size, value: i64):
     """Writes a varint or varlong, which differ in what they may hold only; the position behind it."""
-    raw: cython.ulonglong = _zigzag(value)
+    raw: u64 = _zigzag(value)
     while raw > 0x7F:
         target[at] = raw & 0x7F | 0x80
         raw >>= 7
@@ -585,14 +523,8 @@ def _put_varint(target: cython.p_uchar, at: cython.Py_ssize_t, value: cython.lon
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.Py_ssize_t)
-def _put_bytes(
-    target: cython.p_uchar,
-    at: cython.Py_ssize_t,
-    data: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-):
+@cython.returns(Size)
+def _put_bytes(target: cython.p_uchar, at: Size, data: Octets, start: Size, size: Size):
     if size <= 0:
         return at
     if cython.compiled:
@@ -606,8 +538,8 @@ def _put_bytes(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
-def _int(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t):
+@cython.returns(i64)
+def _int(data: Octets, at: Size):
     """Four bytes, big-endian, signed."""
     if cython.compiled:
         return cython.cast(
@@ -625,12 +557,12 @@ def _int(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
-def _long(data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t):
+@cython.returns(i64)
+def _long(data: Octets, at: Size):
     if cython.compiled:
         return cython.cast(
-            cython.longlong,
-            cython.cast(cython.ulonglong, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)),
+            i64,
+            cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)),
         )
     else:
         return int.from_bytes(data[at : at + 8], "big", signed=True)
@@ -650,7 +582,8 @@ class Stop(enum.IntEnum):
     LIMIT = 5  # as many batches as were asked for
 
 
-def scan_batches(buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t, check_crc: bool = True, limit: cython.Py_ssize_t = 4096):
+@cython.locals(at=Size, size=i64, magic=cython.int, offset=i64)
+def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: Size = 4096):
     """Walks the headers of `buffer[start:end]`: ([batch, ..], position behind the last of them, why it stopped there).
 
     A batch is (position, size, base_offset, last_offset, max_timestamp, magic, producer_id, crc_valid). For magic 0 and 1
@@ -660,13 +593,10 @@ def scan_batches(buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t, check
     octets: cython.const[cython.uchar][::1] = buffer
     if not 0 <= start <= end <= len(octets):
         raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(octets)}")
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(octets[0]) if cython.compiled else octets
+    data: Octets = cython.address(octets[0]) if cython.compiled else octets
     view = memoryview(buffer)
     batches = []
-    at: cython.Py_ssize_t = start
-    size: cython.longlong
-    magic: cython.int
-    offset: cython.longlong
+    at = start
     while at < end:
         if len(batches) >= limit:
             return batches, at, Stop.LIMIT
@@ -693,13 +623,7 @@ def scan_batches(buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t, check
     return batches, at, Stop.END
 
 
-def find_batch(
-    buffer,
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    min_offset: cython.longlong,
-    max_offset: cython.longlong,
-) -> int:
+def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64) -> int:
     """The position of the first whole, valid batch that starts at `start` or behind it, or -1.
 
     Valid: it ends by `end`, its CRC is right (CRC-32C for magic 2, CRC-32 for 0 and 1), and its first and last offset lie in
@@ -709,9 +633,9 @@ def find_batch(
     octets: cython.const[cython.uchar][::1] = buffer
     if not 0 <= start <= end <= len(octets):
         raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(octets)}")
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(octets[0]) if cython.compiled else octets
+    data: Octets = cython.address(octets[0]) if cython.compiled else octets
     view = memoryview(buffer)
-    at: cython.Py_ssize_t = start
+    at: Size = start
     while True:
         with cython.nogil:
             at = _next_candidate(data, at, end, min_offset, max_offset)
@@ -725,20 +649,10 @@ def find_batch(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.Py_ssize_t)
-def _next_candidate(
-    data: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    min_offset: cython.longlong,
-    max_offset: cython.longlong,
-):
+@cython.returns(Size)
+@cython.locals(size=i64, magic=cython.int, offset=i64, last_offset_delta=i64, record_count=i64)
+def _next_candidate(data: Octets, at: Size, end: Size, min_offset: i64, max_offset: i64):
     """The next position whose header says nothing impossible: cheap to ask, so that few checksums are computed."""
-    size: cython.longlong
-    magic: cython.int
-    offset: cython.longlong
-    last_offset_delta: cython.longlong
-    record_count: cython.longlong
     while end - at >= 26:
         magic = data[at + 16]
         if magic <= 2:
@@ -760,7 +674,7 @@ def _next_candidate(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.longlong)
+@cython.returns(i64)
 def _min_size(magic: cython.int):
     return 61 if magic == 2 else 34 if magic == 1 else 26
 
@@ -770,12 +684,12 @@ def _min_size(magic: cython.int):
 @cython.exceptval(check=False)
 @cython.returns(cython.bint)
 def _is_message(
-    data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, size: cython.longlong, magic: cython.int
+    data: Octets, at: Size, size: i64, magic: cython.int
 ):
     """Whether key and value of a message of magic 0 or 1 fill it exactly."""
-    left: cython.longlong = size - _min_size(magic)
-    key_length: cython.longlong = _int(data, at + (26 if magic == 1 else 18))
-    value_length: cython.longlong
+    left: i64 = size - _min_size(magic)
+    key_length: i64 = _int(data, at + (26 if magic == 1 else 18))
+    value_length: i64
     if key_length < -1 or key_length > left:
         return False
     if key_length > 0:
@@ -785,7 +699,7 @@ def _is_message(
 
 
 @cython.cfunc
-def _is_intact(view, at: cython.Py_ssize_t, size: cython.longlong, magic: cython.int):
+def _is_intact(view, at: Size, size: i64, magic: cython.int):
     """Whether the CRC of a whole batch is right. A call into another module, once per batch: not worth C of our own."""
     if magic == 2:
         return crc32c(view[at + 21 : at + size]) == int.from_bytes(view[at + 17 : at + 21], "big")
@@ -795,7 +709,7 @@ def _is_intact(view, at: cython.Py_ssize_t, size: cython.longlong, magic: cython
 # Index slots
 
 
-def check_entries(buffer: cython.const[cython.uchar][::1], entries: cython.Py_ssize_t, kind: cython.int) -> int:
+def check_entries(buffer: cython.const[cython.uchar][::1], entries: Size, kind: cython.int) -> int:
     """The first slot that breaks the order of its index, or -1. `kind` is the size of an entry.
 
     8    offset index   i32 relative offset, rises · i32 position, does not fall
@@ -805,10 +719,10 @@ def check_entries(buffer: cython.const[cython.uchar][::1], entries: cython.Py_ss
     """
     if kind not in (8, 12):
         raise InvalidArgument(f"index entries of {kind} bytes; 8 (offset index) and 12 (time index) are known")
-    if not 0 <= entries * kind <= len(buffer):
+    if not 0 <= entries <= len(buffer) // kind:
         raise InvalidArgument(f"{entries} entries of {kind} bytes do not fit a buffer of {len(buffer)}")
-    data: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0]) if cython.compiled else buffer
-    slot: cython.Py_ssize_t
+    data: Octets = cython.address(buffer[0]) if cython.compiled else buffer
+    slot: Size
     with cython.nogil:
         slot = _first_out_of_order(data, entries, kind)
     return slot
@@ -817,13 +731,11 @@ def check_entries(buffer: cython.const[cython.uchar][::1], entries: cython.Py_ss
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.returns(cython.Py_ssize_t)
-def _first_out_of_order(data: cython.pointer[cython.const[cython.uchar]], entries: cython.Py_ssize_t, kind: cython.int):
-    slot: cython.Py_ssize_t
-    rising: cython.longlong
-    steady: cython.longlong
-    last_rising: cython.longlong = -1
-    last_steady: cython.longlong = 0
+@cython.returns(Size)
+@cython.locals(slot=Size, rising=i64, steady=i64, last_rising=i64, last_steady=i64)
+def _first_out_of_order(data: Octets, entries: Size, kind: cython.int):
+    last_rising = -1
+    last_steady = 0
     for slot in range(entries):
         rising = _int(data, slot * kind) if kind == 8 else _long(data, slot * kind)
         steady = _int(data, slot * kind + kind - 4)

@@ -91,7 +91,7 @@ class FileRecords:
             raise InvalidArgument(f"{self.path}: {position} bytes and {size} more; a segment holds at most {MAX_SIZE}")
         fd = self.handle.fd
         try:
-            self.disk.pwritev(fd, buffers, position)
+            self.disk.pwritev(fd, buffers, position, size)
         except OSError:
             # A torn piece left here would hide every later batch.
             self.disk.truncate(fd, position)

@@ -13,7 +13,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
@@ -32,8 +32,18 @@ if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
 
 
-class AppendUnit(NamedTuple):
+class IndexedUnit(Protocol):
     """What the indexes need to know of one batch that is appended."""
+
+    last_offset: int
+    size: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+
+
+@dataclass(slots=True)
+class AppendUnit:
+    """Just that."""
 
     last_offset: int
     size: int
@@ -79,6 +89,7 @@ class Segment:
         self.clock = clock
         self.profile = IndexProfile(config.index_profile)
         self.jitter_ms = _jitter(config, rng)
+        self.max_segment_ms = config.max_segment_ms - self.jitter_ms
         self.created_ms = clock.now_ms()
         self.bytes_since_last_index_entry = 0
         self._suffix = suffix
@@ -127,10 +138,13 @@ class Segment:
 
     # Appending.
 
-    def append(self, buffers: Sequence[ReadableBuffer], units: Sequence[AppendUnit]) -> None:
+    def append(self, buffers: Sequence[ReadableBuffer], units: Sequence[IndexedUnit]) -> None:
         """Write batches at the end, and whatever index entries they earn. A failure leaves the segment as it was."""
-        if self.profile is IndexProfile.PER_APPEND and len(units) > 1:
-            units = [_merged(units)]
+        size = units[0].size
+        if len(units) > 1:
+            size = sum(unit.size for unit in units)
+            if self.profile is IndexProfile.PER_APPEND:
+                units = [_merged(units)]
         last_offset = units[-1].last_offset
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise SegmentOffsetOverflow(
@@ -141,35 +155,33 @@ class Segment:
         if not self._is_active:
             self.activate()
         position = self.log.size_in_bytes
-        before = (self._max, self._first_timestamp, self.bytes_since_last_index_entry, self.offset_index.entries, self.time_index.entries)
         if position == 0:
             self._first_timestamp = units[0].max_timestamp
-        self.log.append(buffers, sum(unit.size for unit in units))
+        self.log.append(buffers, size)
         try:
-            unit_position = position
             for unit in units:
-                self._index(unit, unit_position)
-                unit_position += unit.size
+                self._index(unit, position)
+                position += unit.size
         except OSError:
-            self.log.truncate_to(position)
-            self._max, self._first_timestamp, self.bytes_since_last_index_entry, offsets, times = before
-            self.offset_index.keep_entries(offsets)
-            self.time_index.keep_entries(times)
+            self.truncate_to(units[0].last_offset)
             raise
 
-    def _index(self, unit: AppendUnit, position: int) -> None:
+    def _index(self, unit: IndexedUnit, position: int) -> None:
         """The sparse rule, for one batch at `position`."""
-        if unit.max_timestamp > self.max_so_far.timestamp:
-            self._max = TimestampOffset(unit.max_timestamp, unit.offset_of_max_timestamp)
+        largest = self._max or self.max_so_far
+        if unit.max_timestamp > largest.timestamp:
+            self._max = largest = TimestampOffset(unit.max_timestamp, unit.offset_of_max_timestamp)
         if self.bytes_since_last_index_entry > self.config.index_interval_bytes and not self.is_index_full:
             self.offset_index.append(unit.last_offset, position)
-            self.time_index.maybe_append(self.max_so_far.timestamp, self.max_so_far.offset)
+            self.time_index.maybe_append(largest.timestamp, largest.offset)
             self.bytes_since_last_index_entry = 0
         self.bytes_since_last_index_entry += unit.size
 
     @property
     def is_index_full(self) -> bool:
-        return self.offset_index.is_full or self.time_index.is_full
+        # Spelled out, not asked of the two `is_full`: this runs for every append.
+        offsets, times = self.offset_index, self.time_index
+        return offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1
 
     @property
     def max_so_far(self) -> TimestampOffset:
@@ -203,15 +215,16 @@ class Segment:
     def should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
         """Whether an append of `size` bytes belongs into a new segment."""
         # Kafka compares with >, not >= : a segment filled to the byte does not roll.
-        if self.log.size_in_bytes > self.config.segment_bytes - size:
-            return True
-        if self.log.size_in_bytes > 0 and self.waited_ms(max_timestamp) > self.config.max_segment_ms - self.jitter_ms:
+        filled = self.log.size_in_bytes
+        if filled > self.config.segment_bytes - size or filled and self.waited_ms(max_timestamp) > self.max_segment_ms:
             return True
         return self.is_index_full or not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def waited_ms(self, max_timestamp: int) -> int:
         """How long the segment has been open, in the records' time if its first batch has one, else by the clock."""
-        first = self.first_timestamp
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
         if first is not None and first >= 0:
             return max_timestamp - first
         return self.clock.now_ms() - self.created_ms
@@ -229,13 +242,20 @@ class Segment:
         """The first batch whose last offset is not below `offset`: by the index as near as it knows, then by walking."""
         self._check_order()
         start = self.offset_index.lookup(offset, trace).position
-        found = self.log.search_for(offset, start)
         if trace is not None:
-            walked = [batch for batch in self.log.positions(start) if batch.last_offset < offset]
-            position = None if found is None else found.position
-            end = self.log.size_in_bytes if position is None else position
-            trace.add(LogScan(self.log.path, start, position, end - start, len(walked)))
-        return found
+            trace.add(self._walk_to(offset, start))
+        return self.log.search_for(offset, start)
+
+    def _walk_to(self, offset: int, start: int) -> LogScan:
+        """What `search_for` is going to do, as a step: noted before it, because it raises inside damaged bytes."""
+        skipped, position = 0, None
+        for place in self.log.positions(start):
+            if place.last_offset >= offset:
+                position = place.position
+                break
+            skipped += 1
+        end = self.log.size_in_bytes if position is None else position
+        return LogScan(self.log.path, start, position, end - start, skipped)
 
     def read(self, offset: int, max_bytes: int, max_position: int | None = None, min_one: bool = True) -> SegmentRead | None:
         """Batches from the one that holds `offset`, or None when no batch reaches that far."""
@@ -267,7 +287,7 @@ class Segment:
                 end = place.position
                 break
         if trace is not None:
-            trace.add(LogScan(self.log.path, start, found and found.position, end - start, skipped, rejected))
+            trace.add(LogScan(self.log.path, start, None if found is None else found.position, end - start, skipped, rejected))
         return found
 
     def _first_record(self, place: BatchPosition, timestamp: int, start_offset: int) -> tuple[FoundRecord | None, int]:
@@ -388,7 +408,7 @@ def _size(pool: HandlePool, path: str) -> int | None:
         return None
 
 
-def _merged(units: Sequence[AppendUnit]) -> AppendUnit:
+def _merged(units: Sequence[IndexedUnit]) -> AppendUnit:
     """A whole append as one unit."""
     newest = max(units, key=lambda unit: unit.max_timestamp)
     return AppendUnit(units[-1].last_offset, sum(unit.size for unit in units), newest.max_timestamp, newest.offset_of_max_timestamp)

@@ -172,8 +172,9 @@ class SparseIndex:
             following = 0 if slot is None else slot + 1
             next_entry = self.raw_entry(following) if following < self.entries else None
             entry = (0, 0) if slot is None else self.raw_entry(slot)
-            step = IndexSearch(self.path, self.entry_size, self.entries, target, tuple(probes or ()), warm, slot, entry, next_entry)
-            trace.add(step)
+            previous = self.raw_entry(slot - 1) if slot else None
+            seen, size = tuple(probes or ()), self.entry_size
+            trace.add(IndexSearch(self.path, size, self.entries, target, seen, warm, slot, entry, next_entry, previous))
         return slot
 
     def check_order(self) -> None:

@@ -7,7 +7,7 @@ is no second copy of the search for teaching.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 PAGE_SIZE = 4096
@@ -15,7 +15,11 @@ PAGE_SIZE = 4096
 
 @dataclass(frozen=True, slots=True)
 class SegmentChoice:
-    """Which segment was taken, and why: by base offset (the floor), or by largest timestamp (the first not below)."""
+    """Which segment was taken, and by which rule:
+
+    "floor": the greatest base offset not above the target; "first not older": the first whose largest timestamp is not below the
+    target; "next": the one behind, because the one before it held nothing at or after the target.
+    """
 
     rule: str
     target: int
@@ -44,6 +48,7 @@ class IndexSearch:
     slot: int | None
     entry: tuple[int, int]
     next_entry: tuple[int, int] | None
+    previous_entry: tuple[int, int] | None = None
 
     @property
     def pages(self) -> int:
@@ -53,7 +58,7 @@ class IndexSearch:
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """A walk over batch headers (and, for a timestamp, over the records of one batch) from an index position."""
+    """A walk over batch headers, then over the records of the batch that was found, from an index position."""
 
     file: str
     start_position: int
@@ -72,3 +77,9 @@ class Trace:
 
     def add(self, step: Step) -> None:
         self.steps.append(step)
+
+    def reject(self, records: int) -> None:
+        """The walk that was noted last went over this many records inside the batch it found."""
+        scan = self.steps[-1]
+        assert isinstance(scan, LogScan), "records are looked at after a walk"
+        self.steps[-1] = replace(scan, records_rejected=scan.records_rejected + records)

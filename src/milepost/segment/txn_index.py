@@ -72,7 +72,8 @@ class TxnIndex:
             # Kafka's readers look at the high byte of the version only.
             if fields[0] >> 8 > 0:
                 raise CorruptIndex(f"{self.path}: entry {number} has version {fields[0]}; version 0 is the only one known")
-            found.append(AbortedTransaction(*fields[1:], version=fields[0]))
+            version, producer_id, first_offset, last_offset, last_stable_offset = fields
+            found.append(AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset, version))
         return found
 
     def collect(self, fetch_offset: int, upper_bound: int) -> AbortedSearch:

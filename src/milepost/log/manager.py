@@ -1,0 +1,310 @@
+"""All logs of a process: several data directories, one owner.
+
+    startup       lock every directory, read its marker and checkpoints, load every partition in it
+    while it runs create, delete and look up logs; checkpoint offsets; flush what is due; retention; forget idle producers
+    shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
+
+A directory that fails goes offline with all its logs; the others go on. When none is left there is nothing to manage and startup raises.
+
+Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the manager calls `tick` now and then; nothing
+here starts a thread or looks at a clock that was not given to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from milepost.clock import Clock, SystemClock
+from milepost.config.broker import BrokerConfig
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidArgument, KafkaStorage, MilepostError
+from milepost.files import Disk, HandlePool
+from milepost.log import partition_metadata
+from milepost.log.cleaner_manager import CleanerManager
+from milepost.log.directory import DataDirectory
+from milepost.log.loading import LogLoader
+from milepost.log.log import Log, Owner
+from milepost.log.open import last_segment_size
+from milepost.log.partition_name import TopicPartition, delete_directory_name, parse_directory_name, validate_topic_name
+from milepost.log.retention import delete_old_segments
+from milepost.log.scheduler import Scheduler
+
+logger = logging.getLogger("milepost.log")
+
+NOT_PARTITIONS = ("remote-log-index-cache", "__cluster_metadata-0")
+
+
+class LogManager(Owner):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        scheduler: Scheduler | None = None,
+    ):
+        self.config = config
+        self.topics = {topic: LogConfig.parse(given, config) for topic, given in (topics or {}).items()}
+        self.disk = disk or Disk()
+        self.clock = clock or SystemClock()
+        self.rng = rng or random.Random()
+        self.scheduler = scheduler or Scheduler(self.clock)
+        self.pool = HandlePool(self.disk)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.directories: list[DataDirectory] = []
+        self.offline: dict[str, str] = {}
+        self._home: dict[TopicPartition, DataDirectory] = {}
+        self._due: dict[str, int] = {}
+        self.cleaner = CleanerManager(self.clock, config)
+
+    # Starting.
+
+    def startup(self) -> None:
+        """Lock and load every directory. A lock held by another process, or a partition found twice, ends the start."""
+        for path in _distinct(self.config.directories):
+            directory = DataDirectory(path, self.disk, self.clock)
+            try:
+                directory.open()
+            except KafkaStorage as error:
+                self._offline(path, error)
+            else:
+                self.directories.append(directory)
+        try:
+            for directory in list(self.directories):
+                self._load_directory(directory)
+            if not self.directories:
+                reasons = "; ".join(self.offline.values())
+                raise KafkaStorage(f"none of the data directories can be used: {reasons}")
+        except BaseException:
+            for directory in self.directories:
+                directory.close(False, {})
+            raise
+
+    def _load_directory(self, directory: DataDirectory) -> None:
+        try:
+            for name in sorted(self.disk.listdir(directory.path)):
+                self._load_entry(directory, name)
+        except OSError as error:
+            self._take_offline(directory, error)
+
+    def _load_entry(self, directory: DataDirectory, name: str) -> None:
+        path = f"{directory.path}/{name}"
+        if name in NOT_PARTITIONS or not self._is_directory(path):
+            return
+        try:
+            partition, suffix = parse_directory_name(name)
+        except KafkaStorage:
+            logger.warning("%s: not the name of a partition directory; left alone", path)
+            return
+        if suffix == "delete":
+            self.scheduler.later(self.config.log_segment_delete_delay_ms, self._removal(path))
+        elif not suffix:
+            self._load_partition(directory, partition, path)
+
+    def _is_directory(self, path: str) -> bool:
+        return (self.disk.stat(path).st_mode & 0o170000) == 0o040000
+
+    def _load_partition(self, directory: DataDirectory, partition: TopicPartition, path: str) -> None:
+        if partition in self.logs:
+            raise KafkaStorage(f"{partition} is in two places, {self.logs[partition].directory} and {path}; move one of them away")
+        self._home[partition] = directory
+        loader = self._loader(directory, partition, path)
+        self.logs[partition] = log = loader.load()
+        log.update_high_watermark(directory.high_watermarks.get(partition, log.start_offset))
+
+    def _loader(self, directory: DataDirectory, partition: TopicPartition, path: str) -> LogLoader:
+        return LogLoader(
+            path,
+            partition,
+            self.config_of(partition.topic),
+            self.pool,
+            self.clock,
+            self.rng,
+            is_clean=directory.marker_agrees(partition, None, last_segment_size(self.disk, path)),
+            recovery_point=directory.recovery_points.get(partition, 0),
+            start_offset=directory.log_starts.get(partition, 0),
+            producer_expiration_ms=self.config.producer_id_expiration_ms,
+            scheduler=self.scheduler,
+            owner=self,
+        )
+
+    def config_of(self, topic: str) -> LogConfig:
+        return self.topics.get(topic) or LogConfig.parse({}, self.config)
+
+    # Logs.
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        log = self.logs.get(partition)
+        if log is not None and log.is_failed:
+            raise KafkaStorage(f"{log.directory}: the directory is offline after an error of the disk")
+        return log
+
+    def create(self, partition: TopicPartition, given: Mapping[str, object] | None = None, topic_id: str | None = None) -> Log:
+        """The log of a partition; a new one goes to the directory that holds the fewest, or the next if that one fails."""
+        existing = self.get(partition)
+        if existing is not None:
+            return existing
+        validate_topic_name(partition.topic)
+        if given is not None:
+            self.topics[partition.topic] = LogConfig.parse(given, self.config)
+        failure: Exception = KafkaStorage("no data directory is online")
+        for directory in sorted(self.directories, key=self._load_of):
+            path = f"{directory.path}/{partition}"
+            try:
+                self.disk.mkdir(path)
+                self.disk.sync_directory(directory.path)
+                if topic_id is not None:
+                    partition_metadata.ensure_topic_id(self.disk, f"{path}/{partition_metadata.FILE_NAME}", topic_id)
+                self._load_partition(directory, partition, path)
+                return self.logs[partition]
+            except OSError as error:
+                failure = error
+                self._take_offline(directory, error)
+        raise KafkaStorage(f"{partition}: no data directory could take it: {failure}")
+
+    def _load_of(self, directory: DataDirectory) -> int:
+        return sum(home is directory for home in self._home.values())
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Take a log out of service: its directory is renamed now and removed after the delay."""
+        log = self.logs.pop(partition, None)
+        if log is None:
+            raise InvalidArgument(f"{partition}: there is no such log")
+        directory = self._home.pop(partition)
+        log.close_handles()
+        doomed = f"{directory.path}/{delete_directory_name(partition, uuid.UUID(int=self.rng.getrandbits(128)).hex)}"
+        self.disk.rename(log.directory, doomed)
+        self.disk.sync_directory(directory.path)
+        self.cleaner.forget(partition)
+        self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
+
+    def _removal(self, path: str) -> Callable[[], None]:
+        def remove() -> None:
+            for name in self.disk.listdir(path):
+                self.disk.unlink(f"{path}/{name}")
+            self.disk.rmdir(path)
+
+        return remove
+
+    # Work around the logs.
+
+    def tick(self) -> None:
+        """Whatever is due by the clock: delayed deletions, flushes, checkpoints, retention, idle producers."""
+        self.scheduler.run_due()
+        self._every(self.config.log_flush_offset_checkpoint_interval_ms, "recovery points", self.checkpoint_recovery_points)
+        self._every(self.config.log_flush_start_offset_checkpoint_interval_ms, "log starts", self.checkpoint_log_starts)
+        self._every(self.config.replica_high_watermark_checkpoint_interval_ms, "high watermarks", self.checkpoint_high_watermarks)
+        self._every(self.config.log_retention_check_interval_ms, "retention", self.retain)
+        self._every(self.config.producer_id_expiration_check_interval_ms, "producers", self.expire_producers)
+        self._every(self.config.log_flush_scheduler_interval_ms, "flush", self.flush_due)
+
+    def _every(self, interval_ms: int, name: str, work: Callable[[], object]) -> None:
+        now = self.clock.now_ms()
+        if now >= self._due.setdefault(name, now + max(interval_ms, self.config.log_initial_task_delay_ms)):
+            self._due[name] = now + interval_ms
+            work()
+
+    def retain(self) -> int:
+        """One retention pass over all logs that are not compacted; how many segments went. The cleaner looks after the others."""
+        return sum(delete_old_segments(log) for log in self.online() if not log.config.compact)
+
+    def expire_producers(self) -> None:
+        for log in self.online():
+            log.producers.remove_expired(self.clock.now_ms())
+
+    def flush_due(self) -> None:
+        for log in self.online():
+            if self.clock.now_ms() - log.last_flush_ms >= log.config.flush_ms:
+                log.flush()
+
+    def clean(self) -> Log | None:
+        """Clean the filthiest compacted log, if one is dirty enough."""
+        return self.cleaner.clean_filthiest(self.logs, self._cleaner_offsets(), self._write_cleaner_offset)
+
+    def _cleaner_offsets(self) -> dict[TopicPartition, int]:
+        return {partition: offset for directory in self.directories for partition, offset in directory.cleaner_offsets.items()}
+
+    def _write_cleaner_offset(self, partition: TopicPartition, offset: int) -> None:
+        directory = self._home[partition]
+        directory.write_cleaner_offsets({**directory.cleaner_offsets, partition: offset})
+
+    def online(self) -> list[Log]:
+        return [log for log in self.logs.values() if not log.is_failed]
+
+    # Checkpoints.
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self.directories:
+            directory.write_recovery_points({log.partition: log.recovery_point for log in self._logs_in(directory)})
+
+    def checkpoint_log_starts(self) -> None:
+        for directory in self.directories:
+            moved = [log for log in self._logs_in(directory) if log.start_offset > log.segments.first.base_offset]
+            directory.write_log_starts({log.partition: log.start_offset for log in moved})
+
+    def checkpoint_high_watermarks(self) -> None:
+        for directory in self.directories:
+            directory.write_high_watermarks({log.partition: log.high_watermark for log in self._logs_in(directory)})
+
+    def _logs_in(self, directory: DataDirectory) -> list[Log]:
+        return [log for log in self.online() if self._home[log.partition] is directory]
+
+    # What logs tell their owner.
+
+    def publish_start(self, log: Log, start_offset: int) -> None:
+        directory = self._home[log.partition]
+        directory.write_log_starts({**directory.log_starts, log.partition: start_offset})
+
+    def failed(self, log: Log, error: OSError) -> None:
+        directory = self._home.get(log.partition)
+        if directory in self.directories:
+            self._take_offline(directory, error)
+
+    def _take_offline(self, directory: DataDirectory, error: OSError) -> None:
+        self.directories.remove(directory)
+        self._offline(directory.path, error)
+        for log in self.online():
+            if self._home[log.partition] is directory:
+                log.is_failed = True
+        directory.close(False, {})
+
+    def _offline(self, path: str, error: Exception) -> None:
+        reason = str(error) if isinstance(error, MilepostError) else f"{path}: {error}"
+        self.offline[path] = reason
+        logger.error("data directory offline: %s", reason)
+
+    # Stopping.
+
+    def shutdown(self) -> None:
+        """Close all logs; a directory whose logs all closed without an error gets the marker of a clean stop."""
+        closed = {log.partition for log in self.online() if self._close(log)}
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+        for directory in self.directories:
+            logs = self._logs_in(directory)
+            marked = {str(log.partition): (log.end_offset, log.segments.active.size) for log in logs}
+            directory.close(all(log.partition in closed for log in logs), marked)
+        self.directories = []
+
+    def _close(self, log: Log) -> bool:
+        try:
+            log.close()
+        except MilepostError as error:
+            logger.error("%s", error)
+            return False
+        return True
+
+
+def _distinct(paths: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for path in paths:
+        if path in found:
+            raise InvalidArgument(f"{path}: named twice in log.dirs")
+        found.append(path)
+    return found
