@@ -14,6 +14,7 @@ import enum
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from milepost.record.batch import RecordBatch
 from milepost.record.control import control_type, parse_end_transaction
@@ -92,9 +93,9 @@ class Expected:
 
 @dataclass(slots=True)
 class History:
-    events: list[tuple[int, str, object]] = field(default_factory=list)
+    events: list[tuple[int, str, Any]] = field(default_factory=list)
 
-    def note(self, operations: int, kind: str, what: object = None) -> None:
+    def note(self, operations: int, kind: str, what: Any = None) -> None:
         self.events.append((operations, kind, what))
 
     @property
@@ -107,6 +108,7 @@ class History:
         live: list[Facts] = []
         begun: set[bytes] = set()
         leaving: set[bytes] = set()
+        hidden: set[bytes] = set()
         past: list[Facts] = []
         either: list[tuple[frozenset[bytes], frozenset[bytes]]] = []
         flushed = 0
@@ -114,39 +116,41 @@ class History:
             if when > operations:
                 break
             if kind == "append":
-                begun = set(what)  # type: ignore[call-overload]
+                begun = set(what)
             elif kind == "appended":
-                live += [facts(batch) for batch in what]  # type: ignore[attr-defined]
-                past += [facts(batch) for batch in what]  # type: ignore[attr-defined]
+                live += [facts(batch) for batch in what]
+                past += [facts(batch) for batch in what]
                 begun = set()
             elif kind == "flushed":
-                flushed = max(flushed, what)  # type: ignore[call-overload]
+                flushed = max(flushed, what)
             elif kind == "truncate":
-                leaving |= {batch.stored for batch in live if batch.last_offset >= what}  # type: ignore[operator]
-                live = [batch for batch in live if batch.last_offset < what]  # type: ignore[operator]
-                flushed = min(flushed, what)  # type: ignore[call-overload]
+                leaving |= {batch.stored for batch in live if batch.last_offset >= what}
+                live = [batch for batch in live if batch.last_offset < what]
+                flushed = min(flushed, what)
             elif kind in ("delete", "forget"):
-                leaving |= {batch.stored for batch in live if batch.last_offset < what}  # type: ignore[operator]
-                live = [batch for batch in live if batch.last_offset >= what]  # type: ignore[operator]
+                # What DeleteRecords hid is back after a crash until the new start is checkpointed.
+                below = {batch.stored for batch in live if batch.last_offset < what}
+                leaving, hidden = (leaving | below, hidden) if kind == "delete" else (leaving, hidden | below)
+                live = [batch for batch in live if batch.last_offset >= what]
             elif kind in ("truncated", "deleted"):
                 leaving = set()
-                past = [batch for batch in past if batch.last_offset < what] if kind == "truncated" else past  # type: ignore[operator]
+                past = [batch for batch in past if batch.last_offset < what] if kind == "truncated" else past
             elif kind == "replace":
-                old, new = what  # type: ignore[misc]
+                old, new = what
                 either.append((frozenset(old), frozenset(new)))
                 leaving |= set(old) | set(new)
                 live = [batch for batch in live if batch.stored not in set(old)]
             elif kind == "replaced":
-                old, new = what  # type: ignore[misc]
+                old, new = what
                 leaving, either = set(), []
                 live = sorted([*live, *map(facts, new)], key=lambda batch: batch.base_offset)
         must = live if level is Level.PROCESS else [batch for batch in live if batch.last_offset < flushed]
-        may = frozenset(begun | leaving | {batch.stored for batch in live})
+        may = frozenset(begun | leaving | hidden | {batch.stored for batch in live})
         return Expected(must, may, past, either)
 
 
-def _batches(kind: str, what: object) -> Sequence[bytes]:
+def _batches(kind: str, what: Any) -> Sequence[bytes]:
     if kind == "replace":
-        old, new = what  # type: ignore[misc]
+        old, new = what
         return [*old, *new]
-    return list(what)  # type: ignore[call-overload]
+    return list(what)

@@ -101,7 +101,7 @@ class MemoryDisk(Disk):
             content.extend(bytes(position - len(content)))
         content[position : position + len(data)] = data
 
-    def pwritev(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+    def pwritev(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int, size: int | None = None) -> int:
         data = b"".join(buffers)
         self.pwrite(fd, data, position)
         return len(data)

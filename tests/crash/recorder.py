@@ -9,6 +9,7 @@ import os
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.crash.memory_disk import MemoryDisk, State
 
@@ -45,11 +46,11 @@ class RecordingDisk(MemoryDisk):
         self.trace: list[Operation] = []
         self._paths: dict[int, str] = {}
 
-    def note(self, kind: str, path: str, **fields: object) -> None:
-        self.trace.append(Operation(kind, path, **fields))  # type: ignore[arg-type]
+    def note(self, kind: str, path: str, **fields: Any) -> None:
+        self.trace.append(Operation(kind, path, **fields))
 
-    def note_file(self, kind: str, fd: int, **fields: object) -> None:
-        self.trace.append(Operation(kind, self._paths[fd], self.descriptors[fd].inode, **fields))  # type: ignore[arg-type]
+    def note_file(self, kind: str, fd: int, **fields: Any) -> None:
+        self.trace.append(Operation(kind, self._paths[fd], self.descriptors[fd].inode, **fields))
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> int:
         is_new = path not in self.nodes
@@ -69,7 +70,7 @@ class RecordingDisk(MemoryDisk):
         super().pwrite(fd, data, position)
         self.note_file("write", fd, position=position, data=bytes(data))
 
-    def pwritev(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+    def pwritev(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int, size: int | None = None) -> int:
         data = b"".join(buffers)
         self.pwrite(fd, data, position)
         return len(data)

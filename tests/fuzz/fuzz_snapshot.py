@@ -41,5 +41,6 @@ def one_input(data: bytes) -> bool:
 if __name__ == "__main__":
     import atheris
 
+    atheris.instrument_all()
     atheris.Setup(sys.argv, one_input)
     atheris.Fuzz()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import milepost
+from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.log.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
@@ -20,6 +21,7 @@ from milepost.record.records import Record
 from tests.interop.kafka_client import Received
 
 START = 1700000000000
+NOON = int(time.time() * 1000)  # the logs' clock, which stands still
 SMALL = {"segment.bytes": "3000", "index.interval.bytes": "256", "segment.ms": "9223372036854775807", "retention.ms": "-1"}
 
 
@@ -28,12 +30,13 @@ class WrittenLog:
     """An open log and what was put into it: `visible` for a read_uncommitted consumer, `committed` for a read_committed one."""
 
     log: milepost.Log
+    config: dict[str, str]
     visible: list[Received] = field(default_factory=list)
     committed: list[Received] = field(default_factory=list)
     next_offset: int = 0
 
-    def batch(self, records: list[Record], *, aborted: bool = False, **options: object) -> None:
-        self._note(records, aborted)
+    def batch(self, records: list[Record], *, aborted: bool = False, stamp: int | None = None, **options: object) -> None:
+        self._note(records, aborted, stamp)
         self.log.append(build_batch(records, **options))  # type: ignore[arg-type]
 
     def records(self, records: list[Record]) -> None:
@@ -56,9 +59,14 @@ class WrittenLog:
         self.log.append_as_leader(data, origin=AppendOrigin.COORDINATOR)
         self.next_offset += 1
 
-    def _note(self, records: list[Record], aborted: bool) -> None:
+    def reopen(self) -> None:
+        self.log.close()
+        self.log = open_to_append(Path(self.log.directory), self.config)
+
+    def _note(self, records: list[Record], aborted: bool, stamp: int | None = None) -> None:
         for record in records:
-            seen = Received(self.next_offset, record.timestamp, record.key, record.value, record.headers)
+            timestamp = record.timestamp if stamp is None else stamp
+            seen = Received(self.next_offset, timestamp, record.key, record.value, record.headers)
             self.visible.append(seen)
             if not aborted:
                 self.committed.append(seen)
@@ -135,11 +143,24 @@ def finished_transactions(written: WrittenLog) -> None:
 
 
 def open_transaction(written: WrittenLog) -> None:
-    # The clock's time: a producer that was last seen more than a day ago is forgotten when Kafka loads our snapshot.
-    now = int(time.time() * 1000)
-    written.batch(some(5, "before", now))
-    written.batch(some(3, "in it", now), aborted=True, producer_id=300, producer_epoch=4, base_sequence=0, is_transactional=True)
-    written.batch(some(5, "behind the last stable offset", now), aborted=True)
+    # Today: a producer that was last seen more than a day ago is forgotten when Kafka loads our snapshot.
+    written.batch(some(5, "before", NOON))
+    written.batch(some(3, "in it", NOON), aborted=True, producer_id=300, producer_epoch=4, base_sequence=0, is_transactional=True)
+    written.batch(some(5, "behind the last stable offset", NOON), aborted=True)
+
+
+def reopened(written: WrittenLog) -> None:
+    written.batch(some(4, "before", START))
+    written.reopen()
+    written.batch(some(4, "after", START + 100))
+    written.log.roll()
+    written.reopen()
+    written.batch(some(4, "in a new segment", START + 200), codec=Codec.GZIP)
+
+
+def stamped_by_the_log(written: WrittenLog) -> None:
+    for step in range(12):
+        written.batch(some(3, f"{step}", START), stamp=NOON, codec=Codec.LZ4 if step % 3 == 0 else Codec.NONE)
 
 
 def many_batches_at_once(written: WrittenLog) -> None:
@@ -165,6 +186,8 @@ LOGS = {
     "idempotent": Scenario(idempotent_producers, SMALL),
     "finished": Scenario(finished_transactions, SMALL),
     "open": Scenario(open_transaction, SMALL),
+    "reopened": Scenario(reopened, SMALL),
+    "stamped": Scenario(stamped_by_the_log, SMALL | {"message.timestamp.type": "LogAppendTime"}),
     "replicated": Scenario(many_batches_at_once, SMALL),
     "per-append": Scenario(single_batches, SMALL | {"index.profile": "per-append"}),
     "one-segment": Scenario(single_batches, {"index.interval.bytes": "0", "retention.ms": "-1"}),
@@ -178,7 +201,13 @@ def write_all(data_dir: Path) -> dict[str, WrittenLog]:
 
 
 def write(directory: Path, scenario: Scenario) -> WrittenLog:
-    with milepost.open_log(directory, mode="a", config=scenario.config) as log:
-        written = WrittenLog(log)
+    written = WrittenLog(open_to_append(directory, scenario.config), scenario.config)
+    try:
         scenario.write(written)
+    finally:
+        written.log.close()
     return written
+
+
+def open_to_append(directory: Path, config: dict[str, str]) -> milepost.Log:
+    return milepost.open_log(str(directory), mode="a", config=config, clock=ManualClock(NOON))

@@ -34,7 +34,13 @@ def data(
 
 
 def marker(
-    kind: ControlType, offset: int, *, epoch: int = 0, coordinator_epoch: int = 0, producer_id: int = PRODUCER, timestamp: int = 1000
+    kind: ControlType,
+    offset: int,
+    *,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    producer_id: int = PRODUCER,
+    timestamp: int = 1000,
 ) -> RecordBatch:
     return RecordBatch(
         end_transaction_batch(

@@ -31,7 +31,9 @@ def test_marker_without_partitions_is_kafkas(path):
     assert path.read_bytes() == b'{"version":0,"brokerEpoch":7}'
 
 
-@pytest.mark.parametrize(("content", "epoch"), [(b"", -1), (b'{"version":0,"brokerEpoch":42}', 42), (b'{"version":1,"new":[]}', -1)])
+@pytest.mark.parametrize(
+    ("content", "epoch"), [(b"", -1), (b'{"version":0,"brokerEpoch":42}', 42), (b'{"version":1,"new":[]}', -1)]
+)
 def test_marker_of_kafka_is_believed(path, content, epoch):
     path.write_bytes(content)
     marker = read_clean_shutdown(Disk(), str(path))

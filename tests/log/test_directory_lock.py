@@ -14,7 +14,13 @@ from milepost.files import Disk
 from milepost.log.directory_lock import PROC_LOCKS, DirectoryLock, locking_pid
 
 # What a broker of Kafka does: it locks the file and writes nothing into it.
-KAFKA = "import fcntl, sys; f = open(sys.argv[1] + '/.lock', 'a+'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.read()"
+KAFKA = """
+import fcntl, sys
+file = open(sys.argv[1] + '/.lock', 'a+')
+fcntl.lockf(file, fcntl.LOCK_EX)
+print('locked', flush=True)
+sys.stdin.read()
+"""
 MILEPOST = """
 import sys
 from milepost.files import Disk
@@ -78,22 +84,18 @@ def test_other_process_is_named_by_its_pid(tmp_path, owner, disk):
 
 def test_kafka_is_named_by_its_pid_although_it_writes_none(tmp_path, owner):
     process = owner(KAFKA)
+    # Not every system has the table, and some file systems appear in it with another device number than elsewhere.
     table = Path(PROC_LOCKS).read_text() if Path(PROC_LOCKS).exists() else ""
-    # Some file systems show another device number to the kernel's table than to everybody else.
-    is_listed = f" {process.pid} " in table and f":{(tmp_path / '.lock').stat().st_ino} " in table
-    named = f"process {process.pid}" if is_listed and same_device(table, tmp_path) else "another process .*"
+    status = (tmp_path / ".lock").stat()
+    line = f" {process.pid} {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
+    named = f"process {process.pid}" if line in table else "another process .*"
     with pytest.raises(DirectoryLocked, match=f"{named} has it open"):
         DirectoryLock(str(tmp_path), Disk())
 
 
-def same_device(table: str, path: Path) -> bool:
-    device = (path / ".lock").stat().st_dev
-    return f" {os.major(device):02x}:{os.minor(device):02x}:" in table
-
-
 def test_kafka_keeps_us_out_where_nobody_tells_its_pid(tmp_path, owner):
     owner(KAFKA)
-    with pytest.raises(DirectoryLocked, match="another process .* has it open"):
+    with pytest.raises(DirectoryLocked, match=r"another process .* has it open"):
         DirectoryLock(str(tmp_path), WithoutProc())
 
 

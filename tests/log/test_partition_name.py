@@ -79,7 +79,7 @@ def test_name_is_taken_apart(name, topic, partition, suffix):
     ],
 )
 def test_other_names_are_refused_with_the_name(name):
-    with pytest.raises(KafkaStorage, match="^directory '"):
+    with pytest.raises(KafkaStorage, match=r"^directory '"):
         parse_directory_name(name)
 
 

@@ -197,7 +197,7 @@ def test_abort_that_fences_with_a_higher_epoch_clears_the_batches():
 
 def test_plain_batch_inside_a_transaction_is_refused():
     entry = entry_after(data(0, sequence=0, transactional=True))
-    with pytest.raises(InvalidTxnState, match="offset 1 is not transactional.*transaction from offset 0 is still open"):
+    with pytest.raises(InvalidTxnState, match=r"offset 1 is not transactional.*transaction from offset 0 is still open"):
         append(entry, data(1, sequence=1))
 
 

@@ -11,7 +11,14 @@ from milepost.errors import InvalidArgument, InvalidTxnState, OutOfOrderSequence
 from milepost.files import Disk, Overlay
 from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction
 from milepost.log.producers import ProducerStateManager
-from milepost.log.snapshot import decode_snapshot, encode_snapshot, is_snapshot_name, snapshot_name, snapshot_offset
+from milepost.log.snapshot import (
+    SnapshotEntry,
+    decode_snapshot,
+    encode_snapshot,
+    is_snapshot_name,
+    snapshot_name,
+    snapshot_offset,
+)
 from milepost.log.verification import VerificationGuard
 from milepost.record.batch import RecordBatch
 from milepost.record.batches import iter_batches
@@ -189,7 +196,7 @@ def test_completing_what_is_not_open_is_a_mistake(manager):
 
 
 def test_log_start_drops_completed_transactions_below_it_and_keeps_producers(manager):
-    write(manager, data(0, 4, producer_id=1, transactional=True), commit(5, producer_id=1), data(6, producer_id=2, transactional=True))
+    write(manager, data(0, 4, transactional=True), commit(5), data(6, producer_id=2, transactional=True))
     manager.on_log_start_incremented(5)
     assert manager.first_unstable_offset == 0
     manager.on_log_start_incremented(6)
@@ -284,7 +291,7 @@ def test_snapshot_that_somebody_removed_is_not_missed(manager, tmp_path):
 
 
 def test_other_files_of_the_directory_are_no_snapshots(tmp_path, reopened):
-    for name in ("00000000000000000000.log", "00000000000000000005.snapshot.deleted", "00000000000000000009.snapshot.tmp", "a.snapshot"):
+    for name in ("00000000000000000000.log", f"{names(5)[0]}.deleted", f"{names(9)[0]}.tmp", "a.snapshot"):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / names(3)[0]).write_bytes(encode_snapshot([]))
     assert reopened().snapshots() == [3]
@@ -534,7 +541,7 @@ def test_later_batch_waits_for_the_one_being_verified(manager):
 def test_first_batch_of_a_transaction_needs_the_registered_guard(manager):
     first = data(0, sequence=0, transactional=True)
     for origin in (CLIENT, COORDINATOR):
-        with pytest.raises(InvalidTxnState, match="producer 1.*did not confirm"):
+        with pytest.raises(InvalidTxnState, match=r"producer 1.*did not confirm"):
             manager.check_verification(first, origin, None)
     guard = manager.maybe_create_verification(1, 0, 0)
     for origin in (CLIENT, COORDINATOR):
@@ -588,11 +595,11 @@ def test_snapshot_bytes_of_a_state_read_back_as_the_same_state(manager, tmp_path
     )
     path = manager.take_snapshot()
     stored = decode_snapshot((tmp_path / names(9)[0]).read_bytes(), path)
-    assert [
-        (entry.producer_id, entry.epoch, entry.last_sequence, entry.last_data_offset, entry.last_offset_delta, entry.last_timestamp)
-        for entry in stored
-    ] == [(3, 0, 1, 6, 0, 9), (5, 2, 0, 8, 0, 1000), (7, 0, 4, 4, 4, 5)]
-    assert [(entry.coordinator_epoch, entry.current_txn_first_offset) for entry in stored] == [(4, None), (-1, 8), (-1, None)]
+    assert stored == [
+        SnapshotEntry(3, 0, 1, 6, 0, last_timestamp=9, coordinator_epoch=4, current_txn_first_offset=None),
+        SnapshotEntry(5, 2, 0, 8, 0, last_timestamp=1000, coordinator_epoch=-1, current_txn_first_offset=8),
+        SnapshotEntry(7, 0, 4, 4, 4, last_timestamp=5, coordinator_epoch=-1, current_txn_first_offset=None),
+    ]
 
 
 # Where nothing was removed from the log: a state can be read back only from batches that are still there.

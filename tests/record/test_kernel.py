@@ -173,9 +173,8 @@ def test_range_outside_the_buffer(kernel, start, end):
             call(octets(PLAIN))
 
 
+@pytest.mark.parametrize("kernel", ["compiled"], indirect=True)
 def test_large_batches_are_scanned_without_the_gil(kernel):
-    if kernel.__file__.endswith(".py"):
-        pytest.skip("plain Python holds the GIL")
     data = octets(PLAIN) * 1_000_000  # some 10 ms
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)  # so that a thread runs only when another gives the GIL away

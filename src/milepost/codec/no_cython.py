@@ -27,7 +27,7 @@ class _TypeOfTypes:
 
 
 compiled = False
-uchar = int = longlong = ulonglong = Py_ssize_t = object()
+bint = int = longlong = ulonglong = uchar = Py_ssize_t = object()
 const = pointer = _TypeOfTypes()
 
 

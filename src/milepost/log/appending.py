@@ -198,7 +198,8 @@ class AppendableLog(ReadableLog):
             duplicate = known.find_duplicate(batch) if known else None
             if duplicate is not None:
                 return duplicate
-            self.producers.check_verification(batch, guard)
+            if guard is not None:  # None: nobody verifies transactions here
+                self.producers.check_verification(batch, origin, guard)
         update = next((update for update in updates if update.producer_id == batch.producer_id), None)
         if update is None:
             update = self.producers.prepare_update(batch.producer_id, origin)

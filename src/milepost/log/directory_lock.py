@@ -1,5 +1,4 @@
-"""The `.lock` file of a data directory: one process owns the directory, everybody else fails at once and learns who it
-is.
+"""The `.lock` file of a data directory: one process owns it, everybody else fails at once and learns who that is.
 
 The lock is the operating system's record lock, the kind Kafka's broker takes too, so the two keep each other out. It
 ends with the process, however that ends. The file's content is not part of the protocol: Kafka leaves it empty and

@@ -5,8 +5,8 @@ the log from there instead of from its beginning; `last_snapshot_offset` is wher
 
 An append goes through three steps: `prepare_update` gives a `ProducerAppend` that checks batches and collects them on the
 side; the log writes their bytes; `update` makes them known, and `complete_transaction` ends each transaction that a
-marker closed. Loading is the same without the first answer: `truncate_and_reload` goes back to the newest snapshot inside
-the log, and `replay` takes in every later batch, leniently, since it is in the log already.
+marker closed. Loading has no one to refuse: `truncate_and_reload` goes back to the newest snapshot inside the log, and
+`replay` takes in every later batch, leniently, since it is in the log already.
 
 Not promised: that deleting segments forgets their producers. Only time and truncation do.
 """

@@ -1,5 +1,4 @@
-"""Verification of transactional writes (KIP-890): a first batch of a transaction is written only while its guard is
-held.
+"""Verification of transactional writes (KIP-890): the first batch of a transaction is written only under its guard.
 
 Before a partition takes the first batch of a transaction, the broker asks the transaction coordinator whether the
 partition belongs to it. The question takes time, and meanwhile the transaction may end. So the log hands out a

@@ -39,10 +39,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
+    """A record. One that is not in a log yet has no offset (-1), and may leave its timestamp (-1) to the log."""
+
+    offset: int = -1
+    timestamp: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
     headers: Headers = ()
     sequence: int = -1
 

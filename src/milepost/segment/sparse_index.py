@@ -147,13 +147,12 @@ class SparseIndex:
                 probes.append(Probe(slot, value))
             return value
 
-        low, high = 0, entries - 1
+        # Slot -1 stands for "before the first entry". Kafka looks at slot 0 for that, one cold page more in each search.
+        low, high = -1, entries - 1
         first_warm = max(0, entries - 1 - WARM_BYTES // size)
         warm = key(first_warm) < target
         if warm:
             low = first_warm
-        elif key(0) > target:
-            return self._traced(trace, target, probes, warm, None)
         else:
             high = first_warm
         while low < high:
@@ -165,7 +164,7 @@ class SparseIndex:
                 low = middle
             else:
                 low = high = middle
-        return self._traced(trace, target, probes, warm, low)
+        return self._traced(trace, target, probes, warm, None if low < 0 else low)
 
     def _traced(self, trace: Trace | None, target: int, probes: list[Probe] | None, warm: bool, slot: int | None) -> int | None:
         if trace is not None:

@@ -1,0 +1,164 @@
+"""A `.log` file as it lies on disk: every batch, and every stretch of bytes that is none.
+
+The walk trusts nothing. A batch counts when it is whole, of a known magic, of a size its magic allows, and its CRC is right. Where that fails, the next
+valid batch is looked for: right behind the bad one if its size can be believed, else byte by byte. What lies between is one `Damage`:
+
+    is_tail   no valid batch lies behind it: a write that was cut short, or zeros that were never written to
+    a hole    a valid batch lies behind it: bytes that were good once and are not any more
+
+The file is read in pieces, never mapped: a broker that cuts it meanwhile must not kill the reader. It is read up to the size it had when it was opened.
+
+Not checked here: that offsets rise, and what is inside a batch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from milepost.codec.crc32c import crc32c
+from milepost.errors import CorruptRecord
+from milepost.files import Disk
+from milepost.inspect.paths import ensure_regular, open_regular
+from milepost.record.batch import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC, RecordBatch
+from milepost.record.batches import MIN_SIZE_FIELD, AnyBatch
+from milepost.record.kernel import find_batch
+from milepost.record.legacy import LegacyBatch
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
+
+CHUNK = 1 << 20
+# How far the search for the next valid batch looks at once, and the largest batch that it finds for certain.
+WINDOW, OVERLAP = 64 << 20, 16 << 20
+
+_start_of = struct.Struct(">8xi4xb").unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes from `position` to `end` that are no valid batch. `batch` is what the header there says, if there is a header."""
+
+    position: int
+    end: int
+    reason: str
+    is_tail: bool
+    batch: AnyBatch | None = None
+    is_zero: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.end - self.position
+
+
+class LogFile:
+    def __init__(self, disk: Disk, path: str, base_offset: int = 0, max_offset: int | None = None):
+        """`max_offset` is the last offset that can be in the file: the next segment's base bounds it."""
+        self.disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self.max_offset = base_offset + MAX_RELATIVE_OFFSET if max_offset is None else max_offset
+        self.size = ensure_regular(disk, path)
+        self._fd = open_regular(disk, path)
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.disk.close(self._fd)
+
+    def read(self, position: int, size: int) -> bytes:
+        data = self.disk.pread(self._fd, size, position)
+        if len(data) < size:
+            raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; somebody cut the file meanwhile")
+        return data
+
+    def walk(self, end: int | None = None) -> Iterator[tuple[int, AnyBatch | Damage]]:
+        """Every valid batch and every damage, in order, each with its position in the file."""
+        end = self.size if end is None else min(end, self.size)
+        chunk, chunk_start, position = b"", 0, 0
+        next_offset = self.base_offset
+        while position < end:
+            at = position - chunk_start
+            if at + HEADER_SIZE_UP_TO_MAGIC > len(chunk):
+                chunk, chunk_start, at = self.read(position, min(CHUNK, end - position)), position, 0
+            reason = _impossible(chunk, at)
+            if not reason:
+                size_field, magic = _start_of(chunk, at)
+                size = LOG_OVERHEAD + size_field
+                if size > end - position:
+                    reason = f"the batch there has {size} bytes, and {end - position} are left"
+                else:
+                    if at + size > len(chunk):
+                        chunk, chunk_start, at = self.read(position, min(max(CHUNK, size), end - position)), position, 0
+                    batch: AnyBatch = RecordBatch(chunk, at) if magic == MAGIC else LegacyBatch(chunk, at)
+                    if computed_crc(batch) == batch.crc:
+                        yield position, batch
+                        position += size
+                        next_offset = batch.last_offset + 1
+                        continue
+                    reason = f"its CRC is {computed_crc(batch):#010x}, and its header says {batch.crc:#010x}"
+            damage = self._damage(position, end, next_offset, reason)
+            yield position, damage
+            position = damage.end
+
+    def _damage(self, position: int, end: int, next_offset: int, reason: str) -> Damage:
+        batch = self._header_at(position, end)
+        found = self._next_valid(position, end, next_offset, batch)
+        tail = self.read(position, min(end - position, CHUNK))
+        is_zero = found is None and not tail.strip(b"\0") and self._is_zero(position, end)
+        return Damage(position, end if found is None else found, reason, found is None, batch, is_zero)
+
+    def _header_at(self, position: int, end: int) -> AnyBatch | None:
+        header = self.read(position, min(HEADER_SIZE, end - position))
+        if _impossible(header, 0):
+            return None
+        try:
+            return RecordBatch(header) if header[16] == MAGIC else LegacyBatch(header)
+        except CorruptRecord:
+            return None
+
+    def _next_valid(self, position: int, end: int, next_offset: int, batch: AnyBatch | None) -> int | None:
+        if batch is not None and position + batch.size < end and self._is_valid_at(position + batch.size, end, next_offset):
+            return position + batch.size
+        start = position + 1
+        while start < end:
+            window = self.read(start, min(WINDOW, end - start))
+            found = find_batch(window, 0, len(window), next_offset, self.max_offset)
+            if found >= 0:
+                return start + found
+            if start + len(window) >= end:
+                return None
+            start += len(window) - OVERLAP
+        return None
+
+    def _is_valid_at(self, position: int, end: int, next_offset: int) -> bool:
+        header = self._header_at(position, end)
+        if header is None or header.size > end - position or not next_offset <= header.last_offset <= self.max_offset:
+            return False
+        data = self.read(position, header.size)
+        return (RecordBatch(data) if header.magic == MAGIC else LegacyBatch(data)).is_valid()
+
+    def _is_zero(self, position: int, end: int) -> bool:
+        return all(not self.read(at, min(CHUNK, end - at)).strip(b"\0") for at in range(position, end, CHUNK))
+
+
+def computed_crc(batch: AnyBatch) -> int:
+    """Of a batch that is whole in its buffer: CRC-32C from byte 21 on for magic 2, CRC-32 from byte 16 on before."""
+    start, end = batch.position, batch.position + batch.size
+    if batch.magic == MAGIC:
+        return crc32c(memoryview(batch.buffer)[start + 21 : end])
+    return zlib.crc32(memoryview(batch.buffer)[start + 16 : end])
+
+
+def _impossible(buffer: bytes, at: int) -> str:
+    """Why no batch can start here, judged by its first 17 bytes; empty when one can."""
+    if len(buffer) - at < HEADER_SIZE_UP_TO_MAGIC:
+        return f"{len(buffer) - at} bytes are left, and a batch starts with {HEADER_SIZE_UP_TO_MAGIC}"
+    size_field, magic = _start_of(buffer, at)
+    if not 0 <= magic <= MAGIC:
+        return f"magic {magic} is unknown; 0, 1 and 2 are known"
+    if size_field < MIN_SIZE_FIELD[magic]:
+        return f"its size field says {size_field}, and the smallest batch of magic {magic} has {MIN_SIZE_FIELD[magic]}"
+    return ""

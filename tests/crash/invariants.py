@@ -1,0 +1,302 @@
+"""What must be true of every recovered log, whatever the crash was.
+
+    I-1  every batch that was answered for, at the level tested, is there: same offset, same bytes
+    I-2  nothing is there that nobody sent, and nothing in part
+    I-3  offsets rise, and the log ends behind everything that was answered for
+    I-4  a second recovery changes no byte
+    I-5  lookups by offset and by time find what a walk over all records finds
+    I-6  producer state is that of a replay from zero, and each producer's last five batches are recognised when they are sent again
+    I-7  aborted transactions and the last stable offset are those of a replay from zero
+    I-9  nothing but documented errors
+
+The recovered bytes are read here by a walk of its own (`scan`), not through the log. Many states recover to the same result: I-4 to I-7 depend on nothing but the
+files and the state in memory, so they are checked once for each distinct result; `Checker` remembers which ones it has seen. (I-8, a reader that
+somebody else wrote, belongs to the tests that run real Kafka.)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from milepost.clock import ManualClock
+from milepost.config.topic import LogConfig
+from milepost.errors import CorruptRecord, MilepostError
+from milepost.log.log import Log
+from milepost.log.open import open_log
+from milepost.record.batch import RecordBatch
+from tests.crash.history import Expected, Facts, facts
+from tests.crash.memory_disk import MemoryDisk, State
+from tests.crash.replay import Replay
+from tests.crash.sample import NOW, PARTITION
+
+Known = frozenset[bytes]
+Damage = tuple[int, int]
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+@functools.lru_cache(maxsize=4096)
+def scan(data: bytes, known: Known) -> tuple[tuple[Facts, ...], tuple[Damage, ...]]:
+    """Every whole batch of a `.log` file, and the stretches between them that are none. A batch that was sent is known by its bytes, another by its CRC."""
+    found, damaged, position = [], [], 0
+    while position < len(data):
+        end = position + 12 + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
+        stored = data[position:end] if end - position >= 61 else b""
+        if stored not in known and not _is_valid(stored, end - position):
+            start = position
+            behind = [at for at in (data.find(batch, start + 1) for batch in known) if at > 0]
+            position = min(behind, default=len(data))
+            damaged.append((start, position))
+            continue
+        found.append(facts(stored))
+        position = end
+    return tuple(found), tuple(damaged)
+
+
+def _is_valid(stored: bytes, size: int) -> bool:
+    return len(stored) == size and stored[16] == 2 and RecordBatch(stored).is_valid()
+
+
+@dataclass(slots=True)
+class Checker:
+    """Recovers states of one history, and counts them."""
+
+    known: Known
+    config: LogConfig
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    states: int = 0
+    results: int = 0
+    _seen: set[int] = field(default_factory=set)
+    _deep: set[object] = field(default_factory=set)
+    _stable: set[object] = field(default_factory=set)
+
+    def is_new(self, state: State) -> bool:
+        """Whether this state has not been recovered yet."""
+        key = hash(frozenset(state.items()))
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        return True
+
+    def recover(self, state: State) -> tuple[Log, MemoryDisk]:
+        disk = MemoryDisk(state, [PARTITION])
+        try:
+            log = open_log(PARTITION, "a", self.config, clock=self.clock, disk=disk)
+        except MilepostError as error:
+            raise Broken(f"I-9: recovery refuses the log: {type(error).__name__}: {error}") from error
+        except Exception as error:
+            raise Broken(f"I-9: recovery failed with {type(error).__name__}: {error}") from error
+        disk.die()
+        return log, disk
+
+    def check(self, state: State, expected: Expected, *, tolerated: Known = frozenset()) -> Log:
+        """Recover the state and check everything. `tolerated`: batches that damage made of others and that no check can tell."""
+        self.states += 1
+        log, disk = self.recover(state)
+        batches, holes = self.batches_of(log, disk)
+        visible = [batch for batch in batches if batch.last_offset >= log.start_offset]
+        check_presence(log, visible, expected, tolerated)
+        check_order(log, batches, holes)
+        after = disk.state()
+        key = (self._result_key(log, after), tuple(expected.past) if batches[:1] != expected.past[:1] else None)
+        if key not in self._deep:
+            self._deep.add(key)
+            self.results += 1
+            check_lookups(log, visible)
+            check_reading(log, visible)
+            check_producers(log, visible, expected)
+            check_transactions(log, visible, expected)
+            check_epochs(log, visible)
+        self._check_second_recovery(after)
+        return log
+
+    def batches_of(self, log: Log, disk: MemoryDisk) -> tuple[list[Facts], int]:
+        """The batches of all segments as they are on disk, and how many holes the log has noted between them."""
+        found: list[Facts] = []
+        holes = 0
+        for segment in log.segments:
+            batches, damaged = scan(bytes(disk.node(segment.log.path).data), self.known)
+            if damaged != tuple((hole.position, hole.end) for hole in segment.log.holes):
+                raise Broken(f"{segment.log.path}: damaged from {damaged}, the log knows of {segment.log.holes}")
+            found += batches
+            holes += len(damaged)
+        return found, holes
+
+    def _result_key(self, log: Log, after: Mapping[str, bytes]) -> object:
+        files = frozenset((path, data) for path, data in after.items() if path.endswith(("log", "index", "timeindex", "txnindex")))
+        producers = repr(sorted(log.producers.producers.items()))
+        return (files, log.start_offset, log.end_offset, log.last_stable_offset, producers, tuple(log.epochs.entries))
+
+    def _check_second_recovery(self, after: dict[str, bytes]) -> None:
+        key = hash(frozenset(after.items()))
+        if key in self._stable:
+            return
+        _, disk = self.recover(after)
+        again = disk.state()
+        if again != after:
+            changed = sorted(path for path in {*after, *again} if after.get(path) != again.get(path))
+            detail = "; ".join(f"{path} {_brief(after.get(path))} -> {_brief(again.get(path))}" for path in changed)
+            raise Broken(f"I-4: a second recovery changed {detail}")
+        self._stable.add(key)
+
+
+def _brief(data: bytes | None) -> str:
+    return "absent" if data is None else f"{len(data)} bytes"
+
+
+def check_presence(log: Log, visible: list[Facts], expected: Expected, tolerated: Known) -> None:
+    there = {batch.stored for batch in visible}
+    lost = [batch for batch in expected.must if batch.stored not in there]
+    if lost:
+        raise Broken(f"I-1: {lost} were answered for and are gone; there are {visible}")
+    foreign = [batch for batch in visible if batch.stored not in expected.may and batch.stored not in tolerated]
+    if foreign:
+        raise Broken(f"I-2: {foreign} should not be there")
+    for old, new in expected.either:
+        if there & (old | new) not in (old, new):
+            raise Broken(f"I-1: neither the old batches nor the new ones are there as a whole: {visible}")
+
+
+def check_order(log: Log, batches: list[Facts], holes: int) -> None:
+    end = -1
+    for batch in batches:
+        if batch.base_offset <= end:
+            raise Broken(f"I-3: {batch} follows offset {end}")
+        end = batch.last_offset
+    if batches and log.end_offset != end + 1 and not holes:
+        raise Broken(f"I-3: the log ends at {log.end_offset}, its last batch at {end}")
+    if log.end_offset <= end:
+        raise Broken(f"I-3: the log ends at {log.end_offset}, and a batch reaches {end}")
+    if not log.start_offset <= log.end_offset:
+        raise Broken(f"I-3: the log starts at {log.start_offset}, behind its end {log.end_offset}")
+
+
+def check_lookups(log: Log, visible: list[Facts], step: int = 1) -> None:
+    """I-5: every offset, every timestamp that is there and those around it."""
+    records = [record for batch in visible for record in batch.records if record[0] >= log.start_offset]
+    at = 0
+    for offset in range(log.start_offset, log.end_offset, step):
+        while at < len(records) and records[at][0] < offset:
+            at += 1
+        wanted = records[at] if at < len(records) else None
+        try:
+            found = log.find(offset=offset)
+        except CorruptRecord:
+            if not any(hole.first_offset <= offset < hole.next_offset for segment in log.segments for hole in segment.log.holes):
+                raise Broken(f"I-5: offset {offset} is said to be damaged, and is not") from None
+            continue
+        if (found and (found.offset, found.timestamp)) != wanted:
+            raise Broken(f"I-5: find(offset={offset}) gives {found}, a walk gives {wanted}")
+    times = sorted({time + delta for _, time in records for delta in (-1, 0, 1)})[::step]
+    answers = _first_at_or_after(records, times)
+    for time, wanted in zip(times, answers, strict=True):
+        found = log.find(time=time)
+        if (found and (found.offset, found.timestamp)) != wanted:
+            raise Broken(f"I-5: find(time={time}) gives {found}, a walk gives {wanted}")
+
+
+def _first_at_or_after(records: list[tuple[int, int]], times: list[int]) -> list[tuple[int, int] | None]:
+    """For each of the rising times, the first record that is not older: a record counts only if it is newer than all before it."""
+    rising: list[tuple[int, int]] = []
+    for record in records:
+        if not rising or record[1] > rising[-1][1]:
+            rising.append(record)
+    answers: list[tuple[int, int] | None] = []
+    at = 0
+    for time in times:
+        while at < len(rising) and rising[at][1] < time:
+            at += 1
+        answers.append(rising[at] if at < len(rising) else None)
+    return answers
+
+
+def check_reading(log: Log, visible: list[Facts]) -> None:
+    """Reading from the start to the end gives every batch, and says so where there is a hole."""
+    found: list[bytes] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        try:
+            batches = log.read(offset, 1 << 20, "log end").batches
+        except CorruptRecord:
+            holes = [hole for segment in log.segments for hole in segment.log.holes if hole.first_offset <= offset < hole.next_offset]
+            if not holes:
+                raise Broken(f"I-5: reading at {offset} says it is damaged, and it is not") from None
+            offset = holes[0].next_offset
+            continue
+        if not batches:
+            break
+        found += [bytes(batch.view()) for batch in batches]
+        offset = batches[-1].next_offset
+    if found != [batch.stored for batch in visible]:
+        raise Broken(f"I-5: reading gives {list(map(facts, found))}, on disk are {visible}")
+
+
+def check_producers(log: Log, visible: list[Facts], expected: Expected) -> None:
+    """I-6. Producers whose batches were deleted from the front may be remembered or forgotten; the others are as a replay has them."""
+    wanted = Replay.of(visible).producers
+    history = Replay.of([*[batch for batch in expected.past if not visible or batch.base_offset < visible[0].base_offset], *visible]).producers
+    for producer_id, entry in log.producers.producers.items():
+        is_known = [side[producer_id].comparable() for side in (wanted, history) if producer_id in side]
+        if comparable(entry) not in is_known:
+            raise Broken(f"I-6: producer {producer_id} is {comparable(entry)}, a replay gives {is_known}")
+    forgotten = wanted.keys() - log.producers.producers.keys()
+    if forgotten:
+        raise Broken(f"I-6: producers {forgotten} are forgotten")
+    check_duplicates(log, wanted)
+
+
+def comparable(entry: object) -> tuple[object, ...]:
+    window = tuple((batch.first_sequence, batch.last_sequence, batch.first_offset, batch.last_offset) for batch in entry.batches)
+    return (entry.epoch, entry.coordinator_epoch, entry.last_timestamp, entry.current_txn_first_offset, window)
+
+
+def check_duplicates(log: Log, producers: Mapping[int, object]) -> None:
+    end, leader_epoch = log.end_offset, max(log.epochs.latest_epoch or 0, 0)
+    for producer in producers.values():
+        for batch in producer.batches:
+            sent = bytes(8) + batch.stored[8:]
+            if log.segments.active.should_roll(len(sent), batch.max_timestamp, end):
+                continue  # a roll comes before the check: it would change the files that the next invariant compares
+            info = log.append_as_leader(sent, leader_epoch=leader_epoch)
+            if not info.is_duplicate or (info.first_offset, info.last_offset) != (batch.base_offset, batch.last_offset):
+                raise Broken(f"I-6: {batch} sent again is {info}")
+    if log.end_offset != end:
+        raise Broken(f"I-6: sending batches again moved the end from {end} to {log.end_offset}")
+
+
+def check_transactions(log: Log, visible: list[Facts], expected: Expected) -> None:
+    """I-7."""
+    sides = [Replay.of(visible), Replay.of([*[batch for batch in expected.past if not visible or batch.base_offset < visible[0].base_offset], *visible])]
+    noted = [
+        (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
+        for segment in log.segments
+        for aborted in segment.txn_index.transactions()
+        if aborted.last_offset >= log.start_offset
+    ]
+    first = visible[0].base_offset if visible else log.start_offset
+    wanted = [[aborted for aborted in side.aborted if aborted[2] >= first] for side in sides]
+    if noted not in wanted:
+        raise Broken(f"I-7: aborted transactions are {noted}, a replay gives {wanted}")
+    stable = [max(side.first_open(log.end_offset), log.start_offset) for side in sides]
+    if log.last_stable_offset not in stable:
+        raise Broken(f"I-7: the last stable offset is {log.last_stable_offset}, a replay gives {stable}")
+    if log.segments.first.base_offset <= log.start_offset < log.last_stable_offset and not any(segment.log.holes for segment in log.segments):
+        listed = log.read(log.start_offset, 1 << 20, "committed").aborted
+        overlapping = {aborted[:3] for aborted in noted if aborted[1] < log.segments.first.base_offset}
+        missing = overlapping - {(one.producer_id, one.first_offset, one.last_offset) for one in listed or []}
+        if missing:
+            raise Broken(f"I-7: a read of committed data is not told of {missing}")
+
+
+def check_epochs(log: Log, visible: list[Facts]) -> None:
+    """Each batch from the first known epoch on lies in the epoch that it carries."""
+    earliest = log.epochs.earliest
+    for batch in visible:
+        if earliest is None or batch.base_offset >= earliest.start_offset:
+            known = log.epochs.epoch_for_offset(batch.base_offset)
+            if known != batch.leader_epoch:
+                raise Broken(f"offset {batch.base_offset} has leader epoch {batch.leader_epoch}, the epoch file says {known}: {log.epochs.entries}")
