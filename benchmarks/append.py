@@ -46,7 +46,11 @@ def main() -> None:
         count = LARGE_TOTAL // len(batch) // 8
         appended, bare = per_append(batch, count, 8)
         rows.append(
-            (f"64 KB batches, {size} B records", f"{len(batch) / appended / 1000:.2f} GB/s ({bare / appended:.2f}x bare)", ">= 1.0 GB/s")
+            (
+                f"64 KB batches, {size} B records",
+                f"{len(batch) / appended / 1000:.2f} GB/s ({bare / appended:.2f}x bare)",
+                ">= 1.0 GB/s",
+            )
         )
     table("append through log.append_as_leader", rows)
 

@@ -1,4 +1,4 @@
-"""The kernel on warm buffers, one core: check, decode and encode records; walk and find batches. Then the same in plain Python."""
+"""The kernel on warm buffers, one core: check, decode, encode records; walk and find batches; then the same in plain Python."""
 
 from __future__ import annotations
 
@@ -90,8 +90,12 @@ def main() -> None:
     seconds = per_call(lambda: kernel.scan_records(one, HEADER_SIZE, len(one), 1, 0), 20_000)
     compiled = record_rows(kernel, 200)
     twin = "plain Python" if kernel.__file__.endswith(".py") else "compiled"
-    rows = [(f"{work}, {size} B values", figures, WANTED.get((work, size), "")) for (work, size), (_, figures) in compiled.items()]
-    table(f"records, 64 KB batches, {twin}", [*rows, ("validate, one record of 100 B", f"{seconds * 1e9:.0f} ns/call", "<= 500 ns")])
+    rows = [
+        (f"{work}, {size} B values", figures, WANTED.get((work, size), "")) for (work, size), (_, figures) in compiled.items()
+    ]
+    table(
+        f"records, 64 KB batches, {twin}", [*rows, ("validate, one record of 100 B", f"{seconds * 1e9:.0f} ns/call", "<= 500 ns")]
+    )
     table(f"batches, {twin}", batch_rows())
     plain = record_rows(plain_twin(), 3)
     ratios = [

@@ -35,5 +35,10 @@ def test_checksum_goes_on_from_an_earlier_one():
 
 def test_importing_it_does_not_import_the_command_line_of_the_package():
     program = "import sys, milepost.codec.crc32c; print(sorted({'argparse', 'importlib.metadata'} & set(sys.modules)))"
-    answer = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert answer.stdout == "[]\n"

@@ -85,7 +85,7 @@ def test_number_that_does_not_end_in_its_bytes(read, limit):
     ("read", "data"), [(read_varint, "ffffffff10"), (read_unsigned_varint, "ffffffff7f"), (read_varlong, "ffffffffffffffffff02")]
 )
 def test_number_with_bits_above_its_width_is_refused_where_kafka_drops_them(read, data):
-    with pytest.raises(InvalidRecord, match="carries more than (32|64) bits"):
+    with pytest.raises(InvalidRecord, match=r"carries more than (32|64) bits"):
         read(bytes.fromhex(data), 0)
 
 

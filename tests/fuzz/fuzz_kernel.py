@@ -1,4 +1,4 @@
-"""atheris target: the kernel on hostile bytes, compiled and plain side by side. Run it: `python tests/fuzz/fuzz_kernel.py -atheris_runs=N`.
+"""atheris target: both kernels on hostile bytes. Run it: `python tests/fuzz/fuzz_kernel.py -atheris_runs=N`.
 
 The plain twin is instrumented and leads the search; the compiled one gets the same inputs and must answer alike, error for error.
 """

@@ -34,7 +34,9 @@ OPENINGS = {
     Codec.LZ4: bytes.fromhex("04224d18604082"),
     Codec.ZSTD: bytes.fromhex("28b52ffd0058"),
 }
-DATA = st.binary(max_size=300) | st.tuples(st.binary(max_size=20), st.integers(0, 20_000)).map(lambda run: run[0] * (run[1] // 20))
+DATA = st.binary(max_size=300) | st.tuples(st.binary(max_size=20), st.integers(0, 20_000)).map(
+    lambda run: run[0] * (run[1] // 20)
+)
 
 
 def decompressed(codec: Codec, stream: bytes) -> bytes | None:

@@ -1,4 +1,7 @@
-"""One start and one clean stop over what a kill left: the files that Kafka made of the same directory, or better ones where Kafka loses data."""
+"""One start and one clean stop over what a kill left: the files that Kafka made of the same directory.
+
+Or better ones, where Kafka keeps garbage or loses records (a changed byte with whole batches behind it is a hole, not a torn tail).
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,9 @@ def test_records_before_and_behind_the_hole_are_as_kafka_wrote_them(golden: Gold
     assert behind == [written[offset] for offset in range(119, 141)]
 
 
-def test_append_behind_a_hole_continues_at_the_log_end_and_the_hole_is_known_after_the_restart(golden: Golden, tmp_path: Path) -> None:
+def test_append_behind_a_hole_continues_at_the_log_end_and_the_hole_is_known_after_the_restart(
+    golden: Golden, tmp_path: Path
+) -> None:
     directory = golden.partition(BADCRC, CRASH, tmp_path)
     log = start(golden, BADCRC, directory)
     last = log.read(140).batches[0]

@@ -1,9 +1,9 @@
 """Appending the batches of a golden log again, one call per original append, gives Kafka's files byte for byte.
 
-Where one call ended and the next began is known for producers (one batch each) and for hand-made sets (`case.json`). A follower and
-the down-converting broker of 2.4.1 appended many batches at once without saying how many; there the offset index says it, because the
-per-append profile puts an entry at the start of an append and under its last offset. Cleaned segments were not rolled but written by
-the cleaner, so they are started by hand.
+Where one call ended and the next began is known for producers (one batch each) and for hand-made sets (`case.json`). A
+follower and the down-converting broker of 2.4.1 appended many batches at once without saying how many; there the offset index
+says it, because the per-append profile puts an entry at the start of an append and under its last offset. Cleaned segments
+were not rolled but written by the cleaner, so they are started by hand.
 """
 
 from __future__ import annotations

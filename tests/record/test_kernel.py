@@ -86,7 +86,8 @@ def test_timestamps_wrap_as_in_java(kernel):
 
 
 @pytest.mark.parametrize(
-    ("deltas", "sequential"), [("00 02 04", True), ("00 02 06", False), ("02 04 06", False), ("00 00 00", False), ("04 02 00", False)]
+    ("deltas", "sequential"),
+    [("00 02 04", True), ("00 02 06", False), ("02 04 06", False), ("00 00 00", False), ("04 02 00", False)],
 )
 def test_offset_deltas_in_sequence(kernel, deltas, sequential):
     data = b"".join(octets("10 00 00", delta, "02 6b 02 76 00") for delta in deltas.split())
@@ -110,26 +111,74 @@ def test_padded_varints_are_read_as_kafka_does(kernel):
 DAMAGE = {
     "nothing there": ("", 1, "1 records of at least 7 bytes do not fit the 0 bytes at position 0"),
     "more records than bytes": (PLAIN, 2147483647, "2147483647 records of at least 7 bytes do not fit the 9 bytes at position 0"),
-    "one record too many": (PLAIN + "0e 00 00 02 02", 2, "record 1: its length, 7, stands before position 10, where 4 bytes are left"),
+    "one record too many": (
+        PLAIN + "0e 00 00 02 02",
+        2,
+        "record 1: its length, 7, stands before position 10, where 4 bytes are left",
+    ),
     "one record too few": (PLAIN + PLAIN, 1, "9 bytes are left over at position 9, behind the last of 1 records"),
-    "length larger than the data": ("12 00 00 00 02 6b 02 76 00", 1, "record 0: its length, 9, stands before position 1, where 8"),
-    "negative length": ("01 00 00 00 02 6b 02 76 00", 1, "record 0: its length, -1, stands before position 1, where 8 bytes are left"),
+    "length larger than the data": (
+        "12 00 00 00 02 6b 02 76 00",
+        1,
+        "record 0: its length, 9, stands before position 1, where 8",
+    ),
+    "negative length": (
+        "01 00 00 00 02 6b 02 76 00",
+        1,
+        "record 0: its length, -1, stands before position 1, where 8 bytes are left",
+    ),
     "length of zero": ("00 00 00 00 00 00 00", 1, "record 0: the number at position 1 is cut by the end of the record at 1"),
     "length that is one short": ("0e 00 00 00 02 6b 02 76 00", 1, "record 0: the number at position 8 is cut .* at 8"),
     "length that is one long": ("12 00 00 00 02 6b 02 76 00 00", 1, "record 0: its fields end at position 9, its length says 10"),
-    "key past the record": ("10 00 00 00 0a 6b 02 76 00", 1, "record 0: a key or value of 5 bytes at position 5 runs past .* at 9"),
-    "key as long as an integer goes": ("16 00 00 00 fe ff ff ff 0f 02 76 00", 1, "a key or value of 2147483647 bytes at position 9"),
-    "value past the record": ("10 00 00 00 02 6b 06 76 00", 1, "record 0: a key or value of 3 bytes at position 7 runs past .* at 9"),
-    "negative header count": ("10 00 00 00 02 6b 02 76 01", 1, "record 0: -1 headers are declared before position 9, where 0 bytes"),
-    "more headers than bytes": ("14 00 00 00 02 6b 02 76 06 00 01", 1, "record 0: 3 headers are declared before position 9, where 2"),
+    "key past the record": (
+        "10 00 00 00 0a 6b 02 76 00",
+        1,
+        "record 0: a key or value of 5 bytes at position 5 runs past .* at 9",
+    ),
+    "key as long as an integer goes": (
+        "16 00 00 00 fe ff ff ff 0f 02 76 00",
+        1,
+        "a key or value of 2147483647 bytes at position 9",
+    ),
+    "value past the record": (
+        "10 00 00 00 02 6b 06 76 00",
+        1,
+        "record 0: a key or value of 3 bytes at position 7 runs past .* at 9",
+    ),
+    "negative header count": (
+        "10 00 00 00 02 6b 02 76 01",
+        1,
+        "record 0: -1 headers are declared before position 9, where 0 bytes",
+    ),
+    "more headers than bytes": (
+        "14 00 00 00 02 6b 02 76 06 00 01",
+        1,
+        "record 0: 3 headers are declared before position 9, where 2",
+    ),
     "header without bytes": ("12 00 00 00 02 6b 02 76 02 00", 1, "record 0: the number at position 10 is cut"),
     "null header key": ("14 00 00 00 02 6b 02 76 02 01 01", 1, "record 0: the header key before position 10 has length -1"),
-    "header key past the record": ("14 00 00 00 02 6b 02 76 02 06 68", 1, "a key or value of 3 bytes at position 10 runs past .* at 11"),
+    "header key past the record": (
+        "14 00 00 00 02 6b 02 76 02 06 68",
+        1,
+        "a key or value of 3 bytes at position 10 runs past .* at 11",
+    ),
     "header value past the record": ("16 00 00 00 02 6b 02 76 02 00 04 78", 1, "a key or value of 2 bytes at position 11"),
     "endless length": ("ff ff ff ff ff 00 00 00 00", 1, "record 0: the number at position 0 does not end within the 5 bytes"),
-    "endless timestamp": ("1c 00 80 80 80 80 80 80 80 80 80 80 00 00 00", 1, "record 0: the number at position 2 does not end within"),
-    "timestamp of more than 64 bits": ("1c 00 80 80 80 80 80 80 80 80 80 02 00 00 00", 1, "position 2 carries more than the 32 bits"),
-    "length of more than 32 bits": ("ff ff ff ff 10 00 00 00 00", 1, "record 0: the number at position 0 carries more than the 32 bits"),
+    "endless timestamp": (
+        "1c 00 80 80 80 80 80 80 80 80 80 80 00 00 00",
+        1,
+        "record 0: the number at position 2 does not end within",
+    ),
+    "timestamp of more than 64 bits": (
+        "1c 00 80 80 80 80 80 80 80 80 80 02 00 00 00",
+        1,
+        "position 2 carries more than the 32 bits",
+    ),
+    "length of more than 32 bits": (
+        "ff ff ff ff 10 00 00 00 00",
+        1,
+        "record 0: the number at position 0 carries more than the 32 bits",
+    ),
     "in the second record": (PLAIN + "10 00 00 02 0a 6b 02 76 00", 2, "record 1: a key or value of 5 bytes at position 14"),
 }
 
@@ -251,7 +300,9 @@ def test_keys_values_and_headers_from_three_buffers(kernel):
     columns.value_length[:] = array("i", [2, 5])
     columns.header_end[1] = 4
     columns.header_count[1] = 1
-    assert kernel.encode_records(columns, b"k1", bytearray(b"v1hello"), memoryview(octets("02 68 02 78")), 100, TIME) == WORKED[61:]
+    assert (
+        kernel.encode_records(columns, b"k1", bytearray(b"v1hello"), memoryview(octets("02 68 02 78")), 100, TIME) == WORKED[61:]
+    )
 
 
 def test_columns_may_be_other_buffers_of_integers(kernel):
@@ -508,8 +559,9 @@ assert kernel.__file__.endswith(".py"), kernel.__file__
 worked = bytes.fromhex({WORKED.hex()!r})
 print(kernel.scan_records(worked, 61, 88, 2, {TIME}))
 columns = kernel.decode_records(worked, 61, 88, 2, 100, {TIME})
-print(kernel.encode_records(columns, worked, worked, worked, 100, {TIME}) == worked[61:], kernel.find_batch(worked, 0, 88, 0, 1000))
+print(kernel.encode_records(columns, worked, worked, worked, 100, {TIME}) == worked[61:])
+print(kernel.find_batch(worked, 0, 88, 0, 1000))
 """
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"MILEPOST_PURE": "1"})
     assert answer.stderr == ""
-    assert answer.stdout == f"({TIME + 5}, 1, {TIME}, 1, True)\nTrue 0\n"
+    assert answer.stdout == f"({TIME + 5}, 1, {TIME}, 1, True)\nTrue\n0\n"

@@ -144,6 +144,8 @@ def _read_header(view: memoryview, ignore_header_checksum: bool) -> tuple[int, i
     """FLG, BD and the position of the first block."""
     if len(view) < 7:
         raise InvalidRecord(f"lz4: {len(view)} bytes are no frame, its header alone takes 7")
+    if bytes(view[:7]) == HEADER:  # what nearly everybody writes
+        return FLG, BD, 7
     if view[:4] != MAGIC:
         raise InvalidRecord(f"lz4: the stream starts with {view[:4].hex(' ')}, a frame with 04 22 4d 18")
     flg, bd = view[4], view[5]

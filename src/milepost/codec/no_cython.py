@@ -1,14 +1,15 @@
-"""Stands in for `cython` where a compiled module runs as plain Python and Cython is not installed.
+"""Stands in for `cython` where a module that is meant to be compiled runs as plain Python.
 
-Compiled modules open with
+Such modules open with
 
     try:
         import cython
     except ImportError:
         from milepost.codec import no_cython as cython
 
-and use of it only what is here: decorators that do nothing, a cast and a declaration that
-return their value, names of C types.
+and use of it only what is here: decorators that do nothing, a cast and a declaration that return their value,
+names of C types. The module that Cython installs under its own name does the same, but its casts build objects:
+the kernel runs several times slower with it, and takes this one whenever it is not compiled.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _TypeOfTypes:
 
 
 compiled = False
-bint = int = longlong = ulonglong = uchar = Py_ssize_t = object()
+bint = uchar = int = uint = longlong = ulonglong = size_t = Py_ssize_t = object()
 const = pointer = _TypeOfTypes()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import Union
+from typing import TypeAlias
 
-ReadableBuffer = Union[bytes, bytearray, memoryview]
-View = Union[bytes, bytearray, memoryview, mmap.mmap]
+ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
+View: TypeAlias = bytes | bytearray | memoryview | mmap.mmap

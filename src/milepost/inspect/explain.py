@@ -1,7 +1,7 @@
 """Why a lookup ends where it ends: the steps it took, its answer, and why the answer's neighbours are not the answer.
 
 There is no search here. The steps are those that `log.explain` noted while it looked (`segment/trace.py`); what is added is what
-stands next to them: neighbouring records and index entries (`neighbours`), damaged bytes on the way, and the answer as a sentence.
+stands next to them: neighbouring records and index entries (`neighbours`), damaged bytes on the way, the answer as a sentence.
 `explain_text` turns an explanation into lines for a person, `explain_json` into the document of `milepost explain --json`.
 """
 
@@ -35,6 +35,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """`rebuilt` names the segments whose indexes are not those on disk, but were made in memory with `index_interval_bytes`."""
+
     directory: str
     question: Question
     start_offset: int
@@ -46,6 +48,8 @@ class Explanation:
     conclusion: str
     why_not: tuple[WhyNot, ...]
     damage: tuple[Hole, ...]
+    rebuilt: tuple[int, ...] = ()
+    index_interval_bytes: int = 0
 
 
 def explain(log: Log, *, offset: int | None = None, time: int | None = None, unit: str | None = None) -> Explanation:
@@ -75,6 +79,8 @@ def explain(log: Log, *, offset: int | None = None, time: int | None = None, uni
         _conclusion(log, question, answer, damage),
         tuple(neighbours(log, target, question.is_by_time, answer, trace.steps)),
         tuple(damage),
+        tuple(log.recovered),
+        log.config.index_interval_bytes,
     )
 
 

@@ -13,6 +13,7 @@
     conclusion   the answer, or why there is none, in a sentence
     why_not      each neighbour: candidate, reason, and of offset, timestamp, segment, position, slot those that it has
     damage       stretches of damaged bytes on the way: position, end, first_offset, next_offset
+    rebuilt      base offsets of the segments whose indexes were rebuilt in memory to answer, because the last stop was not clean
 
 Entries are objects with absolute offsets: {"offset", "position"} of an offset index, {"timestamp", "offset"} of a time index.
 """
@@ -54,6 +55,7 @@ def explanation_as_json(explanation: Explanation) -> Json:
         "conclusion": explanation.conclusion,
         "why_not": [_without_nulls(asdict(candidate)) for candidate in explanation.why_not],
         "damage": [asdict(hole) for hole in explanation.damage],
+        "rebuilt": list(explanation.rebuilt),
     }
 
 

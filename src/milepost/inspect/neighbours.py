@@ -5,8 +5,8 @@
     entry before    of each index that was searched: it would do as well, at the price of a longer walk
     entry after     of each index that was searched: it is past the target, so the walk could start behind what is looked for
 
-An entry of an offset index marks the *last* offset of a batch. The batch behind the "entry after" may therefore hold the target, and often
-does: the index has no way to know, which is why the walk starts one entry early.
+An entry of an offset index marks the *last* offset of a batch. The batch behind the "entry after" may therefore hold the target,
+and often does: the index has no way to know, which is why the walk starts one entry early.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _why_not_before(log: Log, target: int, by_time: bool, before: Found) -> str:
 def _why_not_after(target: int, by_time: bool, answer: Found, after: Found) -> str:
     if by_time and after.timestamp < target:
         return f"is {target - after.timestamp:,} ms too old, although it comes later: timestamps need not rise"
-    kind = "not older" if by_time else f"not below {target}"
-    return f"is {kind} too, but {answer.offset} comes first"
+    kind = "is not older either" if by_time else f"is not below {target} either"
+    return f"{kind}, but {answer.offset} comes first"
 
 
 def _record_after(log: Log, found: Found) -> Found | None:

@@ -1,7 +1,7 @@
 """What an append is about, before and after it happened.
 
-`checked_batches` looks at the batches of a record set from outside: sizes and CRCs. It decompresses nothing and changes nothing, and it runs before the log
-is touched.
+`checked_batches` looks at the batches of a record set from outside: sizes and CRCs. It decompresses nothing and
+changes nothing, and it runs before the log is touched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AppendInfo:
 def checked_batches(
     data: ReadableBuffer, origin: AppendOrigin, max_message_bytes: int | None, leader_epoch: int | None = None
 ) -> list[AnyBatch]:
-    """The whole batches of a record set, each checked as it stands. `max_message_bytes` is None for a follower, whose leader checked the size."""
+    """The whole batches of a record set, each checked as it stands. `max_message_bytes`: None for a follower, whose leader looked."""
     if len(data) >= HEADER_SIZE and data[16] == MAGIC:
         # Nearly every produce is one whole batch: no generator for that.
         only = RecordBatch(data)
@@ -59,7 +59,9 @@ def _check(batch: AnyBatch, origin: AppendOrigin, max_message_bytes: int | None,
     if origin is CLIENT and batch.magic >= MAGIC and batch.base_offset != 0:
         raise InvalidRecord(f"batch at byte {batch.position} has base offset {batch.base_offset}; a client's batch starts at 0")
     if origin is RAFT_LEADER and batch.partition_leader_epoch != leader_epoch:
-        raise InvalidRecord(f"batch at byte {batch.position} has leader epoch {batch.partition_leader_epoch}, expected {leader_epoch}")
+        raise InvalidRecord(
+            f"batch at byte {batch.position} has leader epoch {batch.partition_leader_epoch}, expected {leader_epoch}"
+        )
     if max_message_bytes is not None and batch.size > max_message_bytes:
         raise RecordTooLarge(f"batch at byte {batch.position} has {batch.size} bytes; max.message.bytes is {max_message_bytes}")
     if not batch.is_valid():

@@ -32,8 +32,9 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, RecordBatch
 from milepost.record.builder import build_batch
 from milepost.record.kernel import scan_records
 from milepost.record.records import Record
+from milepost.segment.append_unit import AppendUnit, IndexedUnit
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
-from milepost.segment.segment import AppendUnit, IndexedUnit, Segment
+from milepost.segment.segment import Segment
 from milepost.segment.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class AppendableLog(ReadableLog):
     clock: Clock
     recovery_point: int
     validator: Validator
+    verifies_transactions: bool
 
     def roll(self, requested_offset: int = 0) -> Segment:
         raise NotImplementedError
@@ -70,7 +72,8 @@ class AppendableLog(ReadableLog):
     def append(self, records: Iterable[Record] | ReadableBuffer) -> AppendInfo:
         """Append records (as one batch, in the topic's codec), or one batch as a producer encodes it, and make it readable.
 
-        For a log that is embedded: there are no followers to wait for. Record offsets are assigned here; a timestamp of -1 becomes now.
+        For a log that is embedded: there are no followers to wait for. Record offsets are assigned here; a timestamp
+        of -1 becomes now.
         """
         if not isinstance(records, (bytes, bytearray, memoryview)):
             now = self.clock.now_ms()
@@ -82,7 +85,6 @@ class AppendableLog(ReadableLog):
         info = self.append_as_leader(records)
         self.update_high_watermark(self.end_offset)
         return info
-
 
     def append_as_leader(
         self,
@@ -155,7 +157,7 @@ class AppendableLog(ReadableLog):
         for batch in batches:
             if isinstance(batch, RecordBatch) and batch.producer_id >= 0:
                 self._check_producer(batch, AppendOrigin.REPLICATION, None, updates, completed)
-        self._write(segment, [memoryview(first.buffer)[: valid_bytes]], units)
+        self._write(segment, [memoryview(first.buffer)[:valid_bytes]], units)
         self._appended(last.last_offset, segment, updates, completed)
         return AppendInfo(
             first_offset,
@@ -177,7 +179,12 @@ class AppendableLog(ReadableLog):
 
     def _unit(self, batch: AnyBatch) -> AppendUnit:
         brought_by = batch.last_offset
-        if self.validator.exact_time_offset and isinstance(batch, RecordBatch) and not batch.is_compressed and batch.record_count > 1:
+        if (
+            self.validator.exact_time_offset
+            and isinstance(batch, RecordBatch)
+            and not batch.is_compressed
+            and batch.record_count > 1
+        ):
             start, end = batch.position + HEADER_SIZE, batch.position + batch.size
             largest, index, *_ = scan_records(batch.buffer, start, end, batch.record_count, batch.base_timestamp)
             if largest == batch.max_timestamp and index >= 0:
@@ -198,8 +205,8 @@ class AppendableLog(ReadableLog):
             duplicate = known.find_duplicate(batch) if known else None
             if duplicate is not None:
                 return duplicate
-            if guard is not None:  # None: nobody verifies transactions here
-                self.producers.check_verification(batch, origin, guard)
+        if self.verifies_transactions:
+            self.producers.check_verification(batch, origin, guard)
         update = next((update for update in updates if update.producer_id == batch.producer_id), None)
         if update is None:
             update = self.producers.prepare_update(batch.producer_id, origin)
@@ -211,7 +218,9 @@ class AppendableLog(ReadableLog):
 
     def _segment_for(self, size: int, max_timestamp: int, first_offset: int, last_offset: int) -> Segment:
         if size > self.config.segment_bytes:
-            raise RecordBatchTooLarge(f"{self.directory}: the append has {size} bytes; segment.bytes is {self.config.segment_bytes}")
+            raise RecordBatchTooLarge(
+                f"{self.directory}: the append has {size} bytes; segment.bytes is {self.config.segment_bytes}"
+            )
         active = self.segments.active
         if active.should_roll(size, max_timestamp, last_offset):
             return self.roll(first_offset)
@@ -223,7 +232,9 @@ class AppendableLog(ReadableLog):
         except OSError as error:
             if error.errno not in DISK_FULL or self._file_size(segment) != segment.size:
                 self.fail(error)
-            raise KafkaStorage(f"{segment.log.path}: nothing was appended at offset {self.end_offset}: {error.strerror}") from error
+            raise KafkaStorage(
+                f"{segment.log.path}: nothing was appended at offset {self.end_offset}: {error.strerror}"
+            ) from error
 
     def _file_size(self, segment: Segment) -> int:
         try:

@@ -7,13 +7,13 @@
     control batch without a record     yes: an earlier cleaning emptied it
     any other control batch, all else  no
 
-A pass never goes beyond the last stable offset, so every transaction it meets has been decided. Which ones were aborted is known beforehand
-from the transaction indexes; a segment's are added before it is read. One that reaches over several segments is added with each of them.
+A pass never goes beyond the last stable offset, so every transaction it meets has been decided, though perhaps by a marker behind the end of the pass.
+Which ones were aborted is known beforehand, from the transaction indexes of the log. Those that ended before the pass begins are not for it: it would never
+see their markers, and take later data of the same producers for theirs.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class CleanedTransactions:
-    def __init__(self) -> None:
+    def __init__(self, aborted: Iterable[AbortedTransaction], first_offset: int = 0):
+        """`first_offset`: where the pass begins."""
+        expected = [transaction for transaction in aborted if transaction.last_offset >= first_offset]
         self.index: TxnIndex | None = None  # of the segment being written; none while the offset map is built
-        self._expected: list[tuple[int, int, AbortedTransaction]] = []
+        self._expected = sorted(expected, key=lambda transaction: -transaction.first_offset)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen_aborted: set[int] = set()
         self._seen_committed: set[int] = set()
 
-    def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions that the next batches may belong to."""
-        for transaction in aborted:
-            heapq.heappush(self._expected, (transaction.first_offset, transaction.last_offset, transaction))
-
     def is_discardable(self, batch: AnyBatch) -> bool:
         """Take note of the next batch; whether it may go."""
-        if not batch.is_transactional and not batch.is_control:
-            return False
-        self._begin_up_to(batch.last_offset)
-        return self._is_marker_discardable(batch) if batch.is_control else self._is_aborted(batch)
+        if batch.is_control:
+            self._begin_up_to(batch.last_offset)
+            return self._is_marker_discardable(batch)
+        if batch.is_transactional:
+            self._begin_up_to(batch.last_offset)
+            return self._is_aborted(batch)
+        return False
 
     def _begin_up_to(self, offset: int) -> None:
-        while self._expected and self._expected[0][0] <= offset:
-            transaction = heapq.heappop(self._expected)[2]
+        while self._expected and self._expected[-1].first_offset <= offset:
+            transaction = self._expected.pop()
             self._aborted.setdefault(transaction.producer_id, transaction)
 
     def _is_aborted(self, batch: AnyBatch) -> bool:
@@ -66,9 +66,10 @@ class CleanedTransactions:
         if kind is not ControlType.ABORT:
             return False
         transaction = self._aborted.pop(producer_id, None)
-        if transaction is None or producer_id not in self._seen_aborted:
-            return True
+        was_seen = producer_id in self._seen_aborted
         self._seen_aborted.discard(producer_id)
+        if transaction is None or not was_seen:
+            return True
         if self.index is not None:
             self.index.append(transaction)
         return False

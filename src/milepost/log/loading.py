@@ -7,8 +7,9 @@
     5  ends           log end, log start, leader epochs trimmed to both
     6  producers      newest snapshot, then the batches behind it, then the window of five batches
 
-Stricter than Kafka (reliability over speed of start): an index that fails its check is rebuilt also below the recovery point; damage with whole batches
-behind it is kept as a hole; a log start beyond the log end deletes nothing; producer state is replayed even when no snapshot is there.
+Stricter than Kafka (reliability over speed of start): an index that fails its check is rebuilt also below the
+recovery point; damage with whole batches behind it is kept as a hole; a log start beyond the log end deletes nothing;
+producer state is replayed even when no snapshot is there.
 
 Read-only callers pass a pool over an `Overlay`: the same steps then happen in memory only.
 """
@@ -25,7 +26,7 @@ from milepost.config.topic import LogConfig
 from milepost.errors import CorruptIndex, KafkaStorage, SegmentOffsetOverflow
 from milepost.files import HandlePool, remove_file
 from milepost.log import epochs as epochs_module
-from milepost.log.epochs import LeaderEpochCache
+from milepost.log.epochs import EpochEntry, LeaderEpochCache
 from milepost.log.log import Log, Owner
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_window import restore_windows
@@ -77,7 +78,9 @@ class LogLoader:
         self._finish_swaps()
         self._load_segments()
         self.epochs, relearn = LeaderEpochCache.load(f"{self.directory}/{epochs_module.FILE_NAME}", self.pool.disk)
-        self.producers = ProducerStateManager(self.directory, self.pool.disk, self.clock, expiration_ms=self.producer_expiration_ms)
+        self.producers = ProducerStateManager(
+            self.directory, self.pool.disk, self.clock, expiration_ms=self.producer_expiration_ms
+        )
         self._check_indexes()
         if not self.is_clean:
             self._recover(self.segments.from_offset(self.recovery_point) if len(self.segments) else [])
@@ -102,6 +105,7 @@ class LogLoader:
             scheduler=self.scheduler,
             owner=self.owner,
         )
+        log.recovered = tuple(self.report.recovered)
         self._load_producers(log)
         self.segments.active.activate()
         return log
@@ -306,12 +310,15 @@ class LogLoader:
         return end_offset
 
     def _learn_epochs(self) -> None:
+        """Read the epochs from the batches, unless no segment begins with one: old formats have none."""
+        if not any(segment.size and segment.log.header_at(0).partition_leader_epoch >= 0 for segment in self.segments):
+            return
+        learnt: list[EpochEntry] = []
         for segment in self.segments:
             for batch in segment.log.headers():
-                latest = self.epochs.latest_epoch
-                epoch = batch.partition_leader_epoch
-                if epoch >= 0 and (latest is None or epoch > latest):
-                    self.epochs.assign(epoch, batch.base_offset)
+                if batch.partition_leader_epoch > (learnt[-1].epoch if learnt else -1):
+                    learnt.append(EpochEntry(batch.partition_leader_epoch, batch.base_offset))
+        self.epochs.replace(learnt)
 
     # 6: producers.
 

@@ -7,12 +7,13 @@ Four offsets describe it:
     end_offset       the next to be assigned
     recovery_point   the first not known to be on the medium: where recovery starts after a crash
 
-Order of writing (tests replay every crash that it allows): bytes are in the kernel before an append is answered (W-1); a new segment's name is durable before
-the first append into it (W-5); a checkpoint speaks only of what was synced before (W-3); the new start is published before old segments are renamed
-(W-6); after a cut the file is synced before the epoch file is (W-7).
+Order of writing (tests replay every crash that it allows): bytes are in the kernel before an append is answered
+(W-1); a new segment's name is durable before the first append into it (W-5); a checkpoint speaks only of what was
+synced before (W-3); the new start is published before old segments are renamed (W-6); after a cut the file is synced
+before the epoch file is (W-7).
 
-One thread owns a log. An error of the disk fails the operation; when the log can no longer vouch for its end it marks itself as failed and tells its
-owner, who takes the whole directory offline.
+One thread owns a log. An error of the disk fails the operation; when the log can no longer vouch for its end it marks
+itself as failed and tells its owner, who takes the whole directory offline.
 """
 
 from __future__ import annotations
@@ -92,6 +93,11 @@ class Log(AppendableLog):
         self.is_failed = False
         self.is_closed = False
         self.is_read_only = False
+        # The segments that loading had to read through, by base offset: their indexes were rebuilt by this configuration.
+        self.recovered: Sequence[int] = ()
+        # A broker that asks the transaction coordinator first (KIP-890) sets this: the first batch of a transaction
+        # then needs a guard.
+        self.verifies_transactions = False
         self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
 
     def __enter__(self) -> Log:
@@ -107,7 +113,9 @@ class Log(AppendableLog):
         base_offset = max(requested_offset, self.end_offset)
         active = self.segments.active
         if base_offset < active.base_offset:
-            raise KafkaStorage(f"{self.directory}: cannot start a segment at {base_offset}, below the active one at {active.base_offset}")
+            raise KafkaStorage(
+                f"{self.directory}: cannot start a segment at {base_offset}, below the active one at {active.base_offset}"
+            )
         try:
             if base_offset == active.base_offset:
                 if active.size:
@@ -164,7 +172,9 @@ class Log(AppendableLog):
     def delete_records(self, offset: int = -1) -> int:
         """Make the records below `offset` unreadable (-1: all up to the high watermark); the new start."""
         if not self.config.delete:
-            raise PolicyViolation(f"{self.directory}: cleanup.policy is {','.join(self.config.cleanup_policy)}; deleting records needs 'delete' in it")
+            raise PolicyViolation(
+                f"{self.directory}: cleanup.policy is {','.join(self.config.cleanup_policy)}; deleting records needs 'delete' in it"
+            )
         target = self.high_watermark if offset == -1 else offset
         if target < 0 or target > self.high_watermark:
             raise OffsetOutOfRange(f"{self.directory}: offset {target} is outside 0 to {self.high_watermark}, the high watermark")

@@ -4,10 +4,11 @@
     while it runs create, delete and look up logs; checkpoint offsets; flush what is due; retention; forget idle producers
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 
-A directory that fails goes offline with all its logs; the others go on. When none is left there is nothing to manage and startup raises.
+A directory that fails goes offline with all its logs; the others go on. When none is left there is nothing to manage
+and startup raises.
 
-Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the manager calls `tick` now and then; nothing
-here starts a thread or looks at a clock that was not given to it.
+Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the
+manager calls `tick` now and then; nothing here starts a thread or looks at a clock that was not given to it.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ class LogManager(Owner):
 
     def _load_partition(self, directory: DataDirectory, partition: TopicPartition, path: str) -> None:
         if partition in self.logs:
-            raise KafkaStorage(f"{partition} is in two places, {self.logs[partition].directory} and {path}; move one of them away")
+            raise KafkaStorage(
+                f"{partition} is in two places, {self.logs[partition].directory} and {path}; move one of them away"
+            )
         self._home[partition] = directory
         loader = self._loader(directory, partition, path)
         self.logs[partition] = log = loader.load()

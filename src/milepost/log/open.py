@@ -1,10 +1,11 @@
 """Opening the log of one partition directory, on its own: `milepost.open_log`.
 
-`mode="r"` looks only. It takes no lock and writes nothing: recovery happens in memory, so it is safe beside a running broker and on a copied, torn or foreign
-directory. It shows the log as it was when it was opened.
+`mode="r"` looks only. It takes no lock and writes nothing: recovery happens in memory, so it is safe beside a running
+broker and on a copied, torn or foreign directory. It shows the log as it was when it was opened.
 
-`mode="a"` owns the data directory (the parent of the partition directory) while it is open: it takes its `.lock`, removes the marker of a clean stop, keeps
-its checkpoints, and writes the marker back at `close` if every other partition there was left clean too.
+`mode="a"` owns the data directory (the parent of the partition directory) while it is open: it takes its `.lock`,
+removes the marker of a clean stop, keeps its checkpoints, and writes the marker back at `close` if every other
+partition there was left clean too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,13 @@ def _open_to_append(directory: str, config: LogConfig, clock: Clock, disk: Disk,
 
 
 def _loader(
-    directory: str, partition: TopicPartition, config: LogConfig, disk: Disk, clock: Clock, rng: random.Random, owner: DataDirectory
+    directory: str,
+    partition: TopicPartition,
+    config: LogConfig,
+    disk: Disk,
+    clock: Clock,
+    rng: random.Random,
+    owner: DataDirectory,
 ) -> LogLoader:
     return LogLoader(
         directory,
@@ -129,7 +136,9 @@ class LoneOwner(Owner):
         directory.write_recovery_points({**directory.recovery_points, log.partition: log.recovery_point})
         directory.write_log_starts(starts)
         directory.write_high_watermarks({**directory.high_watermarks, log.partition: log.high_watermark})
-        directory.close(self._was_clean(log), {**directory.marked, str(log.partition): (log.end_offset, log.segments.active.size)})
+        directory.close(
+            self._was_clean(log), {**directory.marked, str(log.partition): (log.end_offset, log.segments.active.size)}
+        )
 
     def _was_clean(self, log: Log) -> bool:
         if self.directory.was_clean:

@@ -1,8 +1,8 @@
 """The last five batches of each producer, found again in the tail of the log.
 
-A snapshot holds only the newest batch of a producer. Loaded as it is, a producer that retries an older one of its five unanswered batches after a restart
-would be told that it is out of order. The batches are still in the log, so they are looked up there, newest segments first, until every
-producer has its five or enough has been read.
+A snapshot holds only the newest batch of a producer. Loaded as it is, a producer that retries an older one of its
+five unanswered batches after a restart would be told that it is out of order. The batches are still in the log, so
+they are looked up there, newest segments first, until every producer has its five or enough has been read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Reading a log: by offset, by time, and what a reader with read_committed must leave out.
 
-Three bounds, each an offset that a read stops before: the log end (a follower), the high watermark (a consumer), the last stable offset
-(a consumer with read_committed). A read starts at a batch boundary, never spans segments, and may end inside a batch unless whole batches are asked for.
+Three bounds, each an offset that a read stops before: the log end (a follower), the high watermark (a consumer), the
+last stable offset (a consumer with read_committed). A read starts at a batch boundary, never spans segments, and may
+end inside a batch unless whole batches are asked for.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class ReadableLog:
     def records(
         self, start: int | None = None, end: int | None = None, isolation: Isolation | str = Isolation.UNCOMMITTED
     ) -> Iterator[Record]:
-        """The records from `start` up to, not including, `end`. Control records are never among them, aborted ones not when committed is asked."""
+        """The records from `start` up to, not including, `end`: never control records, and no aborted ones for `committed`."""
         isolation = Isolation(isolation)
         offset = self.start_offset if start is None else start
         while True:
@@ -219,7 +220,11 @@ class ReadableLog:
         offset = max(offset, self.start_offset)
         segment = self.segments.floor(offset)
         if trace is not None and segment is not None:
-            trace.add(SegmentChoice("floor", offset, segment.base_offset, len(self.segments), next_base_offset=self.segments.next_base(segment)))
+            trace.add(
+                SegmentChoice(
+                    "floor", offset, segment.base_offset, len(self.segments), next_base_offset=self.segments.next_base(segment)
+                )
+            )
         while segment is not None:
             place = segment.locate(offset, trace)
             start = segment.size if place is None else place.position
@@ -266,12 +271,12 @@ class ReadableLog:
         return None if found is None else TimestampAndOffset(found.timestamp, found.offset, found.leader_epoch)
 
     def _newest(self) -> TimestampAndOffset | None:
-        """The earliest record that carries the largest timestamp of the log."""
+        """The earliest record that carries the largest timestamp of the log, as Kafka answers it: also one below the log start."""
         newest = max(self.segments, key=lambda segment: segment.max_so_far.timestamp)
         if newest.max_so_far.timestamp <= NO_TIMESTAMP:
             return None
         # From the start of the segment's index entry for that offset: the batch before may hold the same timestamp.
-        found = newest.find_by_timestamp(newest.max_so_far.timestamp, self.start_offset)
+        found = newest.find_by_timestamp(newest.max_so_far.timestamp, newest.base_offset)
         return None if found is None else TimestampAndOffset(found.timestamp, found.offset, found.leader_epoch)
 
 

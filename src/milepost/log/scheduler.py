@@ -1,7 +1,8 @@
 """Work that does not have to happen at once: flushing a segment that rolled, removing files that were deleted.
 
-The log only says what and when. This scheduler runs `soon` tasks where they stand and keeps `later` tasks until somebody calls `run_due`; a server
-gives the log one that has threads. A task that never runs costs nothing but time: the next start flushes and removes the same files.
+The log only says what and when. This scheduler runs `soon` tasks where they stand and keeps `later` tasks until
+somebody calls `run_due`; a server gives the log one that has threads. A task that never runs costs nothing but time:
+the next start flushes and removes the same files.
 """
 
 from __future__ import annotations

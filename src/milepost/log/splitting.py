@@ -1,8 +1,8 @@
 """Splitting a segment whose offsets no longer fit four bytes relative to its base.
 
-Old compaction could merge segments until they spanned more than 2^31 offsets; their indexes cannot describe them. The batches are
-copied into new segments, a new one wherever the next batch would not fit, and swapped in by the cleaner's protocol, so that a crash leaves
-either the old segment or all of the new ones.
+Old compaction could merge segments until they spanned more than 2^31 offsets; their indexes cannot describe them. The
+batches are copied into new segments, a new one wherever the next batch would not fit, and swapped in by the cleaner's
+protocol, so that a crash leaves either the old segment or all of the new ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.log.segments import LogSegments
 from milepost.log.swap import swap_segments
 from milepost.segment import names
+from milepost.segment.append_unit import AppendUnit
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
-from milepost.segment.segment import AppendUnit, Segment
+from milepost.segment.segment import Segment
 
 
 def split_overflowed(segment: Segment, segments: LogSegments) -> list[Segment]:
@@ -32,10 +33,14 @@ def split_overflowed(segment: Segment, segments: LogSegments) -> list[Segment]:
     if not overflows:
         for piece in pieces:
             piece.delete()
-        raise InvalidArgument(f"{segment.log.path}: all offsets fit relative to base {segment.base_offset}; there is nothing to split")
+        raise InvalidArgument(
+            f"{segment.log.path}: all offsets fit relative to base {segment.base_offset}; there is nothing to split"
+        )
     total = sum(piece.size for piece in pieces)
     if total != segment.size:
-        raise KafkaStorage(f"{segment.log.path}: {total} of {segment.size} bytes were whole batches; repair it before it is split")
+        raise KafkaStorage(
+            f"{segment.log.path}: {total} of {segment.size} bytes were whole batches; repair it before it is split"
+        )
     for piece in pieces:
         piece.seal()
         piece.flush()

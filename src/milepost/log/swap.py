@@ -5,8 +5,9 @@
     2      old segments -> `.deleted`                          loading finishes the swap
     3      new segments `.swap` -> final names, first first    done
 
-Last first in phase 1, because loading drops every `.swap` at or above the lowest `.cleaned`: a swap that did not get through all renames is undone as a whole.
-The directory is synced after each phase (Kafka does it once, at the end): otherwise a power failure could keep the renames of phase 2 and lose those of phase 1.
+Last first in phase 1, because loading drops every `.swap` at or above the lowest `.cleaned`: a swap that did not get
+through all renames is undone as a whole. The directory is synced after each phase (Kafka does it once, at the end):
+otherwise a power failure could keep the renames of phase 2 and lose those of phase 1.
 """
 
 from __future__ import annotations

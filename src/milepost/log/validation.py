@@ -1,8 +1,9 @@
 """What a leader checks and changes in a batch before it becomes part of the log.
 
-Checked: that there is exactly one batch, that its header agrees with itself, that every record parses, has a key where the topic is compacted, and
-carries a timestamp within the topic's bounds. Changed: base offset and leader epoch (which the CRC does not cover), under LogAppendTime or a wrong maximum
-the timestamp fields (which it does), and, where the topic asks for another codec, everything behind the header.
+Checked: that there is exactly one batch, that its header agrees with itself, that every record parses, has a key
+where the topic is compacted, and carries a timestamp within the topic's bounds. Changed: base offset and leader epoch
+(which the CRC does not cover), under LogAppendTime or a wrong maximum the timestamp fields (which it does), and,
+where the topic asks for another codec, everything behind the header.
 
 Old formats (magic 0 and 1) are refused: converting them would change what the producer sent. A follower keeps them as they are.
 """
@@ -88,9 +89,9 @@ class Validator:
         else:
             scan = scan_records(buffer, start + HEADER_SIZE, start + size, batch.record_count, batch.base_timestamp)
         largest, newest, smallest, null_key, sequential = scan
-        if null_key >= 0 and self.is_compacted or not self.times_in_bounds(batch, smallest, largest, now_ms):
+        if (null_key >= 0 and self.is_compacted) or not self.times_in_bounds(batch, smallest, largest, now_ms):
             refuse_records(batch, self.config, now_ms)
-        if is_compressed and not sequential or not self.keeps_codec and self.changes_codec(batch):
+        if (is_compressed and not sequential) or (not self.keeps_codec and self.changes_codec(batch)):
             return rebuild(batch, offset, leader_epoch, self.config, now_ms if stamps else None)
         if stamps:
             largest = now_ms
@@ -102,7 +103,9 @@ class Validator:
             stamp(batch, header, rest, largest, stamps)
         batch.base_offset, batch.partition_leader_epoch = offset, leader_epoch
         last_offset = offset + batch.last_offset_delta
-        brought_by = offset + newest if self.exact_time_offset and not is_compressed and not stamps and newest >= 0 else last_offset
+        brought_by = (
+            offset + newest if self.exact_time_offset and not is_compressed and not stamps and newest >= 0 else last_offset
+        )
         return Validated(batch, (header, rest), last_offset, size, largest, brought_by, now_ms if stamps else NO_TIMESTAMP)
 
     def changes_codec(self, batch: RecordBatch) -> bool:

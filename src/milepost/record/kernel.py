@@ -11,7 +11,8 @@ after its check, because another thread may write to the buffer while the loop r
 
 A record, as `scan_records` checks it (all numbers are varints, zigzag, at most 5 bytes; timestamp_delta 10):
 
-    length · attributes (1 byte) · timestamp_delta · offset_delta · key length · key · value length · value · header count · headers
+    length · attributes (1 byte) · timestamp_delta · offset_delta · key length · key · value length · value
+    header count · headers
     header: key length (not negative) · key · value length · value          a negative length is null
 
 Positions, in results and in errors, count from the start of the buffer that was passed.
@@ -21,8 +22,8 @@ Not promised: errors for arguments that do not fit 64 bits, or for buffers of ot
 from __future__ import annotations
 
 import enum
-import zlib
 from array import array
+from zlib import crc32
 
 from milepost.codec.crc32c import crc32c
 from milepost.errors import InvalidArgument, InvalidRecord
@@ -34,6 +35,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+else:
+    # Also where Cython is installed: its own stand-ins for C types make plain Python several times slower.
+    from milepost.codec import no_cython as cython
 
 i64 = cython.typedef(cython.longlong)
 u64 = cython.typedef(cython.ulonglong)
@@ -150,7 +154,7 @@ def scan_records(buffer: cython.const[cython.uchar][::1], start: Size, end: Size
     return first, second, third, fourth, fifth != 0
 
 
-@cython.locals(error=i64, first=i64, second=i64, third=i64, fourth=i64, fifth=i64)
+@cython.locals(error=i64, first=i64, second=i64, third=i64, fourth=i64, _fifth=i64)
 def decode_records(
     buffer: cython.const[cython.uchar][::1],
     start: Size,
@@ -177,7 +181,7 @@ def decode_records(
     header_end: Ints = _ints(columns.header_end)
     header_count: Ints = _ints(columns.header_count)
     with cython.nogil:
-        error, first, second, third, fourth, fifth = _walk(
+        error, first, second, third, fourth, _fifth = _walk(
             data, start, end, count, base_offset, base_timestamp, True,
             offsets, timestamps, key_start, key_length, value_start, value_length, header_start, header_end, header_count,
         )  # fmt: skip
@@ -425,7 +429,7 @@ def encode_records(
 @cython.exceptval(check=False)
 @cython.returns((i64, Size))
 def _number(data: Octets, at: Size, end: Size, bits: cython.int):
-    """The varint (32 bits) or varlong (64) at `at` and the position behind it; without a value, that position is minus the error."""
+    """The varint (32 bits) or varlong (64) at `at`, and the position behind it, which is minus the error if there is none."""
     byte: i64
     if at >= end:
         return 0, -CUT
@@ -613,7 +617,7 @@ def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: 
         if size < _min_size(magic):
             return batches, at, Stop.BAD_SIZE
         offset = _long(data, at)
-        valid = not check_crc or _is_intact(view, at, size, magic)
+        valid = not check_crc or _is_intact(view, data, at, size, magic)
         if magic == 2:
             last_offset = _plus(offset, _int(data, at + 23))
             batches.append((at, size, offset, last_offset, _long(data, at + 35), magic, _long(data, at + 43), valid))
@@ -641,7 +645,7 @@ def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64)
             at = _next_candidate(data, at, end, min_offset, max_offset)
         if at < 0:
             return -1
-        if _is_intact(view, at, 12 + _int(data, at + 8), data[at + 16]):
+        if _is_intact(view, data, at, 12 + _int(data, at + 8), data[at + 16]):
             return at
         at += 1
 
@@ -657,14 +661,18 @@ def _next_candidate(data: Octets, at: Size, end: Size, min_offset: i64, max_offs
         magic = data[at + 16]
         if magic <= 2:
             size = 12 + _int(data, at + 8)
-            offset = _long(data, at)
-            if _min_size(magic) <= size <= end - at and min_offset <= offset <= max_offset:
+            if _min_size(magic) <= size <= end - at:  # asked first: zeros, the common filling, stop here
+                offset = _long(data, at)
                 if magic == 2:
                     last_offset_delta = _int(data, at + 23)
                     record_count = _int(data, at + 57)
-                    if 0 <= last_offset_delta <= max_offset - offset and 0 <= record_count <= last_offset_delta + 1:
+                    if (
+                        min_offset <= offset <= max_offset
+                        and 0 <= last_offset_delta <= max_offset - offset
+                        and 0 <= record_count <= last_offset_delta + 1
+                    ):
                         return at
-                elif _is_message(data, at, size, magic):
+                elif min_offset <= offset <= max_offset and _is_message(data, at, size, magic):
                     return at
         at += 1
     return -1
@@ -699,11 +707,16 @@ def _is_message(
 
 
 @cython.cfunc
-def _is_intact(view, at: Size, size: i64, magic: cython.int):
+@cython.locals(expected=i64, found=i64)
+def _is_intact(view, data: Octets, at: Size, size: i64, magic: cython.int):
     """Whether the CRC of a whole batch is right. A call into another module, once per batch: not worth C of our own."""
     if magic == 2:
-        return crc32c(view[at + 21 : at + size]) == int.from_bytes(view[at + 17 : at + 21], "big")
-    return zlib.crc32(view[at + 16 : at + size]) == int.from_bytes(view[at + 12 : at + 16], "big")
+        expected = _int(data, at + 17)
+        found = crc32c(view[at + 21 : at + size])
+    else:
+        expected = _int(data, at + 12)
+        found = crc32(view[at + 16 : at + size])
+    return found == (expected if expected >= 0 else expected + 2**32)
 
 
 # Index slots

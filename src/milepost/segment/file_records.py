@@ -1,16 +1,19 @@
 """The `.log` file of one segment: record batches back to back, and nothing else.
 
-Each batch, of any format, starts with twelve bytes (LogOverhead) that are enough to step over it, and carries its magic at byte 16:
+Each batch, of any format, starts with twelve bytes (LogOverhead) that are enough to step over it, and carries its
+magic at byte 16:
 
     bytes  field   meaning
     8      offset  magic 2: the first offset of the batch; magic 0 and 1: the last
     4      size    bytes behind this field
     …      batch
 
-The file only grows at its end. A reader that walks it stops cleanly before a batch that is not all there; a size below 14 (such as the zeros
-of a preallocated tail) is damage. `read` and `slice` cut anywhere and promise nothing about batch boundaries.
+The file only grows at its end. A reader that walks it stops cleanly before a batch that is not all there; a size
+below 14 (such as the zeros of a preallocated tail) is damage. `read` and `slice` cut anywhere and promise nothing
+about batch boundaries.
 
-A *hole* is a stretch of damaged bytes with whole batches behind it. Walks step over holes; a lookup that ends inside one raises CorruptRecord.
+A *hole* is a stretch of damaged bytes with whole batches behind it. Walks step over holes; a lookup that ends inside
+one raises CorruptRecord.
 """
 
 from __future__ import annotations
@@ -102,7 +105,9 @@ class FileRecords:
         size = min(size, self.size_in_bytes - position)
         data = self.disk.pread(self.handle.fd, size, position) if size > 0 else b""
         if size > 0 and len(data) < size:
-            raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut by somebody else")
+            raise CorruptRecord(
+                f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut by somebody else"
+            )
         return data
 
     def read_into(self, buffer: bytearray, position: int) -> int:
@@ -159,7 +164,9 @@ class FileRecords:
     def checked_size(self, buffer: bytes, at: int, position: int) -> int:
         size: int = _size_at(buffer, at + 8)[0]
         if size < MESSAGE_OVERHEAD_V0:
-            raise CorruptRecord(f"{self.path}: the batch at position {position} says it has {size} bytes; {MESSAGE_OVERHEAD_V0} is the least")
+            raise CorruptRecord(
+                f"{self.path}: the batch at position {position} says it has {size} bytes; {MESSAGE_OVERHEAD_V0} is the least"
+            )
         return LOG_OVERHEAD + size
 
     def search_for(self, offset: int, start: int = 0) -> BatchPosition | None:

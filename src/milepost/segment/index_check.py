@@ -1,8 +1,9 @@
 """Does an index fit its log? Asked for every segment whenever a log is loaded.
 
-Kafka stopped asking in 2.3, to start faster, and so comes up with a wrong end offset over a garbled index. These questions cost two small reads a
-segment: are the files there and whole, does the last offset entry point at a batch, and does the time index reach as far as the log does. The order of
-*all* entries is checked by `SparseIndex.check_order` when the segment is first looked into.
+Kafka stopped asking in 2.3, to start faster, and so comes up with a wrong end offset over a garbled index. These
+questions cost two small reads a segment: are the files there and whole, does the last offset entry point at a batch,
+and does the time index reach as far as the log does. The order of *all* entries is checked by
+`SparseIndex.check_order` when the segment is first looked into.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def check_last_entries(log: FileRecords, offset_index: OffsetIndex, time_index: 
         if first.offset < offset_index.base_offset or start.offset < first.offset or not 0 <= first.position <= start.position:
             raise CorruptIndex(f"{offset_index.path}: entries run from {first} to {start}, which is not upwards")
         if offset_index.entries > 1 and start.offset == first.offset:
-            raise CorruptIndex(f"{offset_index.path}: entries 0 and {offset_index.entries - 1} both stand for offset {first.offset}")
+            raise CorruptIndex(
+                f"{offset_index.path}: entries 0 and {offset_index.entries - 1} both stand for offset {first.offset}"
+            )
     ends_at_entry = not offset_index.entries
     newest = offset_index.base_offset - 1
     largest = -1

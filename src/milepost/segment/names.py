@@ -1,7 +1,8 @@
 """The names of the files of a partition directory.
 
-A file's stem is the base offset of its segment (for a snapshot: the offset up to which it is valid), in at least twenty digits, so that names sort
-like offsets. The suffix says what it holds; a second suffix says that it is on its way in or out:
+A file's stem is the base offset of its segment (for a snapshot: the offset up to which it is valid), in at least
+twenty digits, so that names sort like offsets. The suffix says what it holds; a second suffix says that it is on its
+way in or out:
 
     .log .index .timeindex .txnindex .snapshot
     .cleaned   being written by the cleaner or a split; worthless after a crash

@@ -64,13 +64,17 @@ class OffsetIndex(SparseIndex):
     def append(self, offset: int, position: int) -> None:
         relative_offset = offset - self.base_offset
         if self.is_full:
-            raise InvalidArgument(f"{self.path}: full with {self.entries} entries of at most {self.max_entries}; roll the segment first")
+            raise InvalidArgument(
+                f"{self.path}: full with {self.entries} entries of at most {self.max_entries}; roll the segment first"
+            )
         if not 0 <= relative_offset <= MAX_RELATIVE_OFFSET:
             raise IndexOffsetOverflow(
                 f"{self.path}: offset {offset} does not fit four bytes relative to base {self.base_offset}; roll the segment first"
             )
         if self.entries and offset <= self.last_offset:
-            raise InvalidOffset(f"{self.path}: offset {offset} is not above the last entry, {self.last_offset} (slot {self.entries - 1})")
+            raise InvalidOffset(
+                f"{self.path}: offset {offset} is not above the last entry, {self.last_offset} (slot {self.entries - 1})"
+            )
         self.write_entry(relative_offset, position)
         self.last_offset = offset
 

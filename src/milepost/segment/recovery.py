@@ -1,7 +1,8 @@
 """Making a segment whole again from its `.log`, the only file that is not derived from another.
 
-Recovery walks the batches from the start, checks size, CRC and offsets, rebuilds both sparse indexes by the per-batch rule, and hands every
-batch to a listener (producer state, leader epochs). Where the walk ends before the file does, there is damage, and two cases are told apart:
+Recovery walks the batches from the start, checks size, CRC and offsets, rebuilds both sparse indexes by the per-batch
+rule, and hands every batch to a listener (producer state, leader epochs). Where the walk ends before the file does,
+there is damage, and two cases are told apart:
 
     nothing valid behind it   a torn tail, from a write that was cut short: it is cut off
     a valid batch behind it   corruption: Kafka cuts here too and loses what follows. We keep the bytes where they are, copy them
@@ -112,7 +113,9 @@ class _Rebuild:
         self.segment.seal()
 
 
-def _walk(segment: Segment, position: int, next_offset: int, rebuild: _Rebuild, on_batch: BatchListener | None) -> tuple[int, int]:
+def _walk(
+    segment: Segment, position: int, next_offset: int, rebuild: _Rebuild, on_batch: BatchListener | None
+) -> tuple[int, int]:
     """Go as far as the batches are valid; the position and the offset reached."""
     try:
         for start, batch in segment.log.batches(position):
@@ -171,7 +174,9 @@ def _cut_tail(segment: Segment, position: int) -> int:
     """Cut the file; the first bytes of what goes are kept beside it unless they are zeros."""
     tail = segment.log.read(position, KEPT_TAIL)
     if tail.strip(b"\0"):
-        replace_file(segment.pool.disk, f"{segment.directory}/{names.file_name(segment.base_offset, names.LOG)}.cut-{position}", tail)
+        replace_file(
+            segment.pool.disk, f"{segment.directory}/{names.file_name(segment.base_offset, names.LOG)}.cut-{position}", tail
+        )
     cut = segment.log.truncate_to(position)
     segment.log.flush()
     return cut

@@ -1,8 +1,9 @@
 """One segment of a partition log: a `.log` file, its three indexes, and the rules that tie them together.
 
-The sparse rule: when more than `index.interval.bytes` were appended since the last entry, the next batch gets one: (its last offset, where it
-starts) in the offset index, and (the largest timestamp so far, its offset) in the time index if that timestamp grew. The count starts at zero whenever
-a segment is opened, so the first batch never has an entry.
+The sparse rule: when more than `index.interval.bytes` were appended since the last entry, the next batch gets one:
+(its last offset, where it starts) in the offset index, and (the largest timestamp so far, its offset) in the time
+index if that timestamp grew. The count starts at zero whenever a segment is opened, so the first batch never has an
+entry.
 
 Index files are made when the segment is first appended to, grow only through this class, and are trimmed when it rolls or closes.
 """
@@ -13,7 +14,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
@@ -21,6 +22,7 @@ from milepost.errors import CorruptIndex, SegmentOffsetOverflow
 from milepost.files import HandlePool, remove_file
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
+from milepost.segment.append_unit import IndexedUnit, merged
 from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from milepost.segment.profile import IndexProfile
@@ -30,25 +32,6 @@ from milepost.segment.txn_index import TxnIndex
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
-
-
-class IndexedUnit(Protocol):
-    """What the indexes need to know of one batch that is appended."""
-
-    last_offset: int
-    size: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-
-
-@dataclass(slots=True)
-class AppendUnit:
-    """Just that."""
-
-    last_offset: int
-    size: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +127,7 @@ class Segment:
         if len(units) > 1:
             size = sum(unit.size for unit in units)
             if self.profile is IndexProfile.PER_APPEND:
-                units = [_merged(units)]
+                units = [merged(units)]
         last_offset = units[-1].last_offset
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise SegmentOffsetOverflow(
@@ -216,7 +199,7 @@ class Segment:
         """Whether an append of `size` bytes belongs into a new segment."""
         # Kafka compares with >, not >= : a segment filled to the byte does not roll.
         filled = self.log.size_in_bytes
-        if filled > self.config.segment_bytes - size or filled and self.waited_ms(max_timestamp) > self.max_segment_ms:
+        if filled > self.config.segment_bytes - size or (filled and self.waited_ms(max_timestamp) > self.max_segment_ms):
             return True
         return self.is_index_full or not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
@@ -302,8 +285,8 @@ class Segment:
     def next_offset(self) -> int:
         """One past the last offset of the segment."""
         last = None
-        for last in self.log.positions(self.offset_index.lookup(self.offset_index.last_offset).position):
-            pass
+        for batch in self.log.positions(self.offset_index.lookup(self.offset_index.last_offset).position):
+            last = batch
         if last is not None:
             return last.last_offset + 1
         return self.log.holes[-1].next_offset if self.log.holes else self.base_offset
@@ -406,9 +389,3 @@ def _size(pool: HandlePool, path: str) -> int | None:
         return pool.disk.stat(path).st_size
     except FileNotFoundError:
         return None
-
-
-def _merged(units: Sequence[IndexedUnit]) -> AppendUnit:
-    """A whole append as one unit."""
-    newest = max(units, key=lambda unit: unit.max_timestamp)
-    return AppendUnit(units[-1].last_offset, sum(unit.size for unit in units), newest.max_timestamp, newest.offset_of_max_timestamp)

@@ -6,8 +6,8 @@ Life of an index file
              such a write kills the process, a pwrite only fails.
     sealed   trimmed to its entries when the segment rolls or closes, read through a mapping, refuses appends.
 
-The search looks into the *warm section* first, the last 8192 bytes: consumers read near the end, so the pages of those entries are always
-in memory, while a plain binary search over a large index would touch a cold page every time.
+The search looks into the *warm section* first, the last 8192 bytes: consumers read near the end, so the pages of
+those entries are always in memory, while a plain binary search over a large index would touch a cold page every time.
 
 Not promised: that the file survives a crash. It is checked when it is loaded and rebuilt from the log when it fails.
 """
@@ -56,7 +56,9 @@ class SparseIndex:
         if self._memory is not None:
             return
         if self.max_entries < 1:
-            raise InvalidArgument(f"{self.path}: segment.index.bytes is {self.max_bytes}, less than one entry of {self.entry_size} bytes")
+            raise InvalidArgument(
+                f"{self.path}: segment.index.bytes is {self.max_bytes}, less than one entry of {self.entry_size} bytes"
+            )
         # An index has nothing to open read-only: either it exists and is taken up, or it is created here.
         self._handle.close()
         self._handle.flags |= os.O_CREAT

@@ -6,12 +6,13 @@ On disk (`00000000000000000251.timeindex`), entries sorted by timestamp, no head
     8      timestamp        the largest timestamp of the segment so far, milliseconds since the epoch
     4      relative_offset  the offset that brought it, minus the segment's base offset
 
-Read it as: everything newer than `timestamp` comes *after* that offset. An entry is tried whenever the offset index gets one, and
-once more when the segment rolls or closes; it is written only when its timestamp is above the last one's. Records that arrive out of
-time order therefore leave no trace here, and a segment without timestamps has an empty file.
+Read it as: everything newer than `timestamp` comes *after* that offset. An entry is tried whenever the offset index
+gets one, and once more when the segment rolls or closes; it is written only when its timestamp is above the last
+one's. Records that arrive out of time order therefore leave no trace here, and a segment without timestamps has an
+empty file.
 
-The last slot is kept free for the closing entry, so the index counts as full one entry early. With twelve bytes an entry it fills before the
-offset index does, and then it is what ends the segment.
+The last slot is kept free for the closing entry, so the index counts as full one entry early. With twelve bytes an
+entry it fills before the offset index does, and then it is what ends the segment.
 
 Not promised: that the file survives a crash. It is rebuilt from the log when it fails its checks.
 """
@@ -59,10 +60,14 @@ class TimeIndex(SparseIndex):
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         """Note the largest timestamp so far, if it grew. `closing` may use the slot kept for the end of the segment."""
         if self.is_full and not closing:
-            raise InvalidArgument(f"{self.path}: full with {self.entries} entries of at most {self.max_entries}, one kept for the roll")
+            raise InvalidArgument(
+                f"{self.path}: full with {self.entries} entries of at most {self.max_entries}, one kept for the roll"
+            )
         last = self.last_entry
         if self.entries and offset < last.offset:
-            raise InvalidOffset(f"{self.path}: offset {offset} is below the last entry's, {last.offset} (slot {self.entries - 1})")
+            raise InvalidOffset(
+                f"{self.path}: offset {offset} is below the last entry's, {last.offset} (slot {self.entries - 1})"
+            )
         if self.entries and timestamp < last.timestamp:
             raise InvalidArgument(f"{self.path}: timestamp {timestamp} is below the last entry's, {last.timestamp}")
         if timestamp <= last.timestamp:

@@ -8,7 +8,7 @@ is no second copy of the search for teaching.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Union
+from typing import TypeAlias
 
 PAGE_SIZE = 4096
 
@@ -68,7 +68,7 @@ class LogScan:
     records_rejected: int = 0
 
 
-Step = Union[SegmentChoice, IndexSearch, LogScan]
+Step: TypeAlias = SegmentChoice | IndexSearch | LogScan
 
 
 @dataclass(slots=True)

@@ -56,7 +56,9 @@ class TxnIndex:
 
     def append(self, aborted: AbortedTransaction) -> None:
         if self._last_offset is not None and aborted.last_offset <= self._last_offset:
-            raise InvalidArgument(f"{self.path}: aborted transaction ends at {aborted.last_offset}, not above {self._last_offset}, the last one's")
+            raise InvalidArgument(
+                f"{self.path}: aborted transaction ends at {aborted.last_offset}, not above {self._last_offset}, the last one's"
+            )
         packed = ENTRY.pack(0, aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
         self._handle.flags |= os.O_CREAT
         self._disk.pwrite(self._handle.fd, packed, self._size)
@@ -105,7 +107,9 @@ class TxnIndex:
     def check(self) -> None:
         for aborted in self.transactions():
             if aborted.last_offset < self.base_offset:
-                raise CorruptIndex(f"{self.path}: a transaction ends at {aborted.last_offset}, before the segment starts at {self.base_offset}")
+                raise CorruptIndex(
+                    f"{self.path}: a transaction ends at {aborted.last_offset}, before the segment starts at {self.base_offset}"
+                )
 
     def flush(self) -> None:
         if self._size:
