@@ -31,7 +31,7 @@ def written(data_dir: Path) -> dict[str, WrittenLog]:
 
 def test_the_dump_tool_reads_every_record_and_finds_no_mismatch(data_dir: Path, written: dict[str, WrittenLog]) -> None:
     stdout, stderr = dump_log_segments(files_of(data_dir, "0*"), "--deep-iteration", "--print-data-log")
-    assert stderr == ""
+    assert without_gaps_of(data_dir / "compacted-0", stderr) == ""
     assert "isvalid: false" not in stdout
     assert "invalid bytes" not in stdout
     records = [line for line in stdout.splitlines() if line.startswith("| offset: ") and "endTxnMarker" not in line]
@@ -47,8 +47,14 @@ def test_the_dump_tool_finds_the_indexes_sane(data_dir: Path, written: dict[str,
     assert stderr == ""
 
 
+def without_gaps_of(compacted: Path, stderr: str) -> str:
+    """The tool's remarks without those about offsets that the cleaner took away, which is its job."""
+    return re.sub(rf"Non-consecutive offsets in {compacted}/\S+\n(  \d+ is followed by \d+\n)+", "", stderr)
+
+
 def files_of(data_dir: Path, pattern: str) -> list[Path]:
-    return sorted(data_dir.glob(f"*-0/{pattern}"))
+    # What the cleaner replaced is still there for a minute, as .deleted.
+    return sorted(path for path in data_dir.glob(f"*-0/{pattern}") if path.suffix != ".deleted")
 
 
 def test_a_broker_whose_partition_files_were_replaced_by_ours_serves_every_record(

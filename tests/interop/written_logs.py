@@ -14,6 +14,8 @@ from pathlib import Path
 import milepost
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
+from milepost.config import BrokerConfig
+from milepost.log.manager import LogManager
 from milepost.log.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
@@ -173,6 +175,16 @@ def single_batches(written: WrittenLog) -> None:
         written.batch(some(1 + step % 4, f"{step}", START + 10 * step), codec=Codec.SNAPPY if step % 5 == 0 else Codec.NONE)
 
 
+def keys_again_and_again(written: WrittenLog) -> None:
+    for step in range(40):
+        records = [
+            Record(n, START + 10 * step + n, f"key {(step + 3 * n) % 17}".encode(), None if step % 9 == 8 else b"." * 50)
+            for n in range(4)
+        ]
+        written.batch(records, codec=Codec.ZSTD if step % 4 == 0 else Codec.NONE)
+    written.log.roll()
+
+
 @dataclass(frozen=True)
 class Scenario:
     write: Callable[[WrittenLog], None]
@@ -195,9 +207,27 @@ LOGS = {
 }
 
 
+COMPACTED = Scenario(keys_again_and_again, SMALL | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+
+
 def write_all(data_dir: Path) -> dict[str, WrittenLog]:
-    """Every log of `LOGS` under `data_dir`, closed; by topic."""
-    return {topic: write(data_dir / f"{topic}-0", scenario) for topic, scenario in LOGS.items()}
+    """Every log of `LOGS` under `data_dir`, closed, and `compacted`, which the cleaner went through; by topic."""
+    written = {topic: write(data_dir / f"{topic}-0", scenario) for topic, scenario in LOGS.items()}
+    return written | {"compacted": write_and_clean(data_dir)}
+
+
+def write_and_clean(data_dir: Path) -> WrittenLog:
+    """`COMPACTED`, cleaned in a directory of its own and then moved to `data_dir`: the last record of every key is left."""
+    apart = data_dir.with_name("cleaned")
+    written = write(apart / "compacted-0", COMPACTED)
+    manager = LogManager(BrokerConfig.parse({"log.dirs": str(apart)}), {"compacted": COMPACTED.config}, clock=ManualClock(NOON))
+    manager.startup()
+    assert manager.clean() is not None
+    manager.shutdown()
+    (apart / "compacted-0").rename(data_dir / "compacted-0")
+    newest = {seen.key: seen for seen in written.visible}
+    written.visible = written.committed = sorted(newest.values(), key=lambda seen: seen.offset)
+    return written
 
 
 def write(directory: Path, scenario: Scenario) -> WrittenLog:

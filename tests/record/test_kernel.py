@@ -466,6 +466,12 @@ def test_offset_of_a_message_must_be_plausible(kernel, low, high, found):
         assert kernel.find_batch(message, 0, len(message), low, high) == found
 
 
+def test_negative_offset_is_never_plausible(kernel):
+    for batch in (WORKED, V0, V1):
+        negative = b"\x80" + batch[1:]
+        assert kernel.find_batch(negative, 0, len(negative), -LONG_MAX - 1, LONG_MAX) == -1
+
+
 def test_message_whose_fields_do_not_fill_it_is_no_message_though_its_crc_is_right(kernel):
     body = octets("00 00 00000002 6b 00000001 76")
     forged = V0[:12] + struct.pack(">I", zlib.crc32(body)) + body

@@ -1,1 +1,1 @@
-"""The program `milepost`: one module per command, imported when its command is run."""
+"""The program `milepost`: one module per command, imported when the command is called."""

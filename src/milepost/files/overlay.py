@@ -137,13 +137,19 @@ class Overlay(Disk):
         node = self._nodes.get(path, Node(path))
         if node is None:
             raise FileNotFoundError(2, "No such file or directory", path)
-        if node.data is None and node.size is None:
+        if node.data is None and node.size is None and node.mtime is None:
             return super().stat(node.origin)
-        size = node.size if node.data is None else len(node.data)
+        origin = super().stat(node.origin) if super().exists(node.origin) else None
         mtime = node.mtime
         if mtime is None:
-            mtime = super().stat(node.origin).st_mtime if super().exists(node.origin) else 0.0
-        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size or 0, mtime, mtime, mtime))
+            mtime = origin.st_mtime if origin else 0.0
+        if node.data is not None:
+            size = len(node.data)
+        elif node.size is not None:
+            size = node.size
+        else:
+            size = origin.st_size if origin else 0
+        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, mtime, mtime, mtime))
 
     def exists(self, path: str) -> bool:
         return self._nodes[path] is not None if path in self._nodes else super().exists(path)

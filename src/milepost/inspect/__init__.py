@@ -1,1 +1,1 @@
-"""From files to answers, without a broker: dump, verify, repair, explain, tune, tables."""
+"""Files to answers without a broker: dump, verify, repair, tables, explain, tune."""

@@ -7,7 +7,8 @@
 
 Which one applies is told from the name of the directory unless it is given.
 
-Unlike Kafka's tool, control characters in text are shown as \\xNN: a record must not be able to move the cursor of a terminal or to look like another line.
+Unlike Kafka's tool, control characters in text are shown as \\xNN: a record must not be able to move the cursor of a terminal
+or to look like another line.
 """
 
 from __future__ import annotations

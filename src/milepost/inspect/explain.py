@@ -1,8 +1,9 @@
 """Why a lookup ends where it ends: the steps it took, its answer, and why the answer's neighbours are not the answer.
 
-There is no search here. The steps are those that `log.explain` noted while it looked (`segment/trace.py`); what is added is what
-stands next to them: neighbouring records and index entries (`neighbours`), damaged bytes on the way, the answer as a sentence.
-`explain_text` turns an explanation into lines for a person, `explain_json` into the document of `milepost explain --json`.
+There is no search here. The steps are those that `log.explain` noted while it looked (`segment/trace.py`); what is added is
+what stands next to them: neighbouring records and index entries (`neighbours`), damaged bytes on the way, the answer as a
+sentence. `explain_text` turns an explanation into lines for a person, `explain_json` into the document of `milepost explain
+--json`.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def _conclusion(log: Log, question: Question, answer: Found | None, damage: list
     if damage:
         hole = damage[0]
         return (
-            f"Offset {target} lies in damaged bytes {hole.position} to {hole.end}: offsets {hole.first_offset} to "
-            f"{hole.next_offset - 1} are lost here. A fetch answers CORRUPT_MESSAGE; readers may go on at {hole.next_offset}."
+            f"Offset {target} lies in damaged bytes {hole.position} to {hole.end}: {lost(hole)} lost there. "
+            f"A fetch answers CORRUPT_MESSAGE; readers may go on at {hole.next_offset}."
         )
     if target >= log.end_offset:
         return f"Nothing is at or after {target}: the log ends at {log.end_offset}, the next offset to be written."
@@ -128,6 +129,12 @@ def _is_marker(log: Log, answer: Found) -> str:
 
 
 # Damage.
+
+
+def lost(hole: Hole) -> str:
+    """The offsets of a hole with their verb."""
+    first, last = hole.first_offset, hole.next_offset - 1
+    return f"offset {first} is" if first == last else f"offsets {first} to {last} are"
 
 
 def _hole_at(log: Log, offset: int) -> list[Hole]:

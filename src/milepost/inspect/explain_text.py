@@ -1,7 +1,7 @@
 """An explanation in words: sections with a heading and lines, for a terminal of 100 columns.
 
-The lines are plain text; whoever prints them may set the headings off. The order is that of the lookup: question, segment, index
-(two of them for a time), walk, answer, and last why the neighbours are not the answer.
+The lines are plain text; whoever prints them may set the headings off. The order is that of the lookup: question, segment,
+index (two of them for a time), walk, answer, and last why the neighbours are not the answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from milepost.inspect.explain import Explanation
+from milepost.inspect.explain import Explanation, lost
 from milepost.inspect.explain_json import answered_warm, first_warm_slot
 from milepost.inspect.neighbours import WhyNot, base_of, is_time_index
 from milepost.inspect.times import format_time
@@ -66,7 +66,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 def _question(explanation: Explanation) -> str:
     question, name = explanation.question, posixpath.basename(explanation.directory)
     if question.time is not None:
-        return f"Which record of {name} is the first that is not older than {format_time(question.time)}?"
+        return f"Where in {name} is the first record from {format_time(question.time)} on?"
     return f"Where in {name} is offset {question.offset}?"
 
 
@@ -147,7 +147,7 @@ def _entry_table(search: IndexSearch, base: int) -> Iterator[str]:
     target = str(search.target if by_time else base + search.target)
     yield _row("slot", *(("timestamp", "offset") if by_time else ("offset", "position")), "")
     if search.slot is None:
-        yield _row("→ none", "", "", f"all entries are past {target}: start at byte 0 of the segment")
+        yield _row("→ none", "", "", "all entries are past it: from the segment's start")
     else:
         if search.previous_entry is not None:
             yield _row(str(search.slot - 1), *_entry(search, search.previous_entry, base), "")
@@ -184,8 +184,7 @@ def _answer_lines(explanation: Explanation) -> Iterator[str]:
     answered = explanation.answer is not None or explanation.question.is_by_time
     for hole in explanation.damage if answered else ():
         yield from wrapped(
-            f"On the way are damaged bytes {hole.position} to {hole.end}: offsets {hole.first_offset} to {hole.next_offset - 1} "
-            "are lost, and one of them might have been the answer."
+            f"On the way are damaged bytes {hole.position} to {hole.end}: {lost(hole)} lost there, and might have been the answer."
         )
 
 

@@ -1,7 +1,7 @@
 """Which batches and records of a dump are shown.
 
-A batch is shown when at least one of its records passes every filter; of its records those that pass are shown. A batch without records (a
-compacted one, kept for its producer) is judged by its header alone.
+A batch is shown when at least one of its records passes every filter; of its records those that pass are shown. A batch without
+records (a compacted one, kept for its producer) is judged by its header alone.
 
     offsets        from and to, both included
     time           from and to, both included; records without a timestamp (-1) never pass

@@ -5,9 +5,9 @@
     .timeindex   timestamp, relative offset              8 + 4
     .txnindex    version, producer, first, last, stable  2 + 8 + 8 + 8 + 8
 
-While a segment is active its two sparse indexes are preallocated: zeros stand behind the entries, and a crash leaves them there. A slot of zeros
-says nothing (no entry ever stands for position 0), so the zeros at the end are counted and not taken for entries. Bytes that do not make a whole
-entry are counted too.
+While a segment is active its two sparse indexes are preallocated: zeros stand behind the entries, and a crash leaves them
+there. A slot of zeros says nothing (no entry ever stands for position 0), so the zeros at the end are counted and not taken for
+entries. Bytes that do not make a whole entry are counted too.
 """
 
 from __future__ import annotations
@@ -72,4 +72,6 @@ def read_txn_index(disk: Disk, path: str) -> tuple[list[AbortedTransaction], int
     data = read_file(disk, path)
     odd = len(data) % TXN_ENTRY.size
     entries = TXN_ENTRY.iter_unpack(memoryview(data)[: len(data) - odd])
-    return [AbortedTransaction(*fields, version=version) for version, *fields in entries], odd
+    return [
+        AbortedTransaction(producer_id, first, last, stable, version) for version, producer_id, first, last, stable in entries
+    ], odd

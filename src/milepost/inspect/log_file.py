@@ -1,12 +1,14 @@
 """A `.log` file as it lies on disk: every batch, and every stretch of bytes that is none.
 
-The walk trusts nothing. A batch counts when it is whole, of a known magic, of a size its magic allows, and its CRC is right. Where that fails, the next
-valid batch is looked for: right behind the bad one if its size can be believed, else byte by byte. What lies between is one `Damage`:
+The walk trusts nothing. A batch counts when it is whole, of a known magic, of a size its magic allows, and its CRC is right.
+Where that fails, the next valid batch is looked for: right behind the bad one if its size can be believed, else byte by byte.
+What lies between is one `Damage`:
 
     is_tail   no valid batch lies behind it: a write that was cut short, or zeros that were never written to
     a hole    a valid batch lies behind it: bytes that were good once and are not any more
 
-The file is read in pieces, never mapped: a broker that cuts it meanwhile must not kill the reader. It is read up to the size it had when it was opened.
+The file is read in pieces, never mapped: a broker that cuts it meanwhile must not kill the reader. It is read up to the size it
+had when it was opened.
 
 Not checked here: that offsets rise, and what is inside a batch.
 """
@@ -71,7 +73,7 @@ class LogFile:
     def read(self, position: int, size: int) -> bytes:
         data = self.disk.pread(self._fd, size, position)
         if len(data) < size:
-            raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; somebody cut the file meanwhile")
+            raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut meanwhile")
         return data
 
     def walk(self, end: int | None = None) -> Iterator[tuple[int, AnyBatch | Damage]]:

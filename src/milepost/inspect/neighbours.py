@@ -5,8 +5,8 @@
     entry before    of each index that was searched: it would do as well, at the price of a longer walk
     entry after     of each index that was searched: it is past the target, so the walk could start behind what is looked for
 
-An entry of an offset index marks the *last* offset of a batch. The batch behind the "entry after" may therefore hold the target,
-and often does: the index has no way to know, which is why the walk starts one entry early.
+An entry of an offset index marks the *last* offset of a batch. The batch behind the "entry after" may therefore hold the
+target, and often does: the index has no way to know, which is why the walk starts one entry early.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     a partition directory    holds segments (`00000000000000000000.log`), or is named TOPIC-PARTITION and holds no directories
     a data directory         holds partition directories, or checkpoint files
 
-Nothing here follows a symbolic link that it finds inside a directory, and nothing waits for a FIFO or a device: only regular files are read.
-A link that a person names is followed if it leads to a directory.
+Nothing here follows a symbolic link that it finds inside a directory, and nothing waits for a FIFO or a device: only regular
+files are read. A link that a person names is followed if it leads to a directory.
 
 Not promised: that a file holds what its name says. Whoever reads it finds out.
 """
@@ -165,7 +165,8 @@ def _directory_kind(disk: Disk, path: str) -> PathKind:
 
 def partitions_in(disk: Disk, data_directory: str) -> list[str]:
     """The names of the partition directories, the ones marked as deleted or stray among them, in order."""
-    return [name for name in sorted(disk.listdir(data_directory)) if is_partition_name(name) and is_directory(disk, f"{data_directory}/{name}")]
+    named = [name for name in sorted(disk.listdir(data_directory)) if is_partition_name(name)]
+    return [name for name in named if is_directory(disk, f"{data_directory}/{name}")]
 
 
 def is_partition_name(name: str) -> bool:

@@ -9,8 +9,8 @@
     2018-05-15 11:45                ISO 8601 without a zone: taken as UTC, and the answer says so
 
 The reading is a guess for bare numbers, so every answer carries the unit it understood and whoever shows a time shows that too.
-Digits below a millisecond are cut off. Times before 1970 are refused: Kafka's negative "timestamps" are questions (-1 latest, -2
-earliest, -3 largest timestamp), not times.
+Digits below a millisecond are cut off. Times before 1970 are refused: Kafka's negative "timestamps" are questions (-1 latest,
+-2 earliest, -3 largest timestamp), not times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How each transaction of a partition ended: committed, aborted, or not yet.
 
-A transactional batch does not say how its transaction ends; a later marker of the same producer does, perhaps segments away. So the whole
-partition is walked once, and each producer gets a list of its transactions by first offset.
+A transactional batch does not say how its transaction ends; a later marker of the same producer does, perhaps segments away. So
+the whole partition is walked once, and each producer gets a list of its transactions by first offset.
 
     none        the batch belongs to no transaction
     committed   a COMMIT marker of its producer follows
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from milepost.errors import InvalidRecord
+from milepost.errors import MilepostError
 from milepost.files import Disk
 from milepost.inspect.log_file import LogFile
 from milepost.inspect.paths import segment_bases
@@ -62,7 +62,5 @@ def marker_ending(batch: RecordBatch) -> str | None:
     """What a control batch does to its producer's transaction; None for other control records and for an emptied batch."""
     try:
         return next((ENDINGS.get(control_type(record.key)) for record in batch.records()), None)
-    except InvalidRecord:
+    except MilepostError:
         return None
-
-

@@ -33,6 +33,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.log.producers import ProducerStateManager
 from milepost.log.scheduler import Scheduler
 from milepost.log.segments import LogSegments
+from milepost.log.swap import swap_segments
 from milepost.log.validation import Validator
 from milepost.record.batch import RecordBatch
 from milepost.segment import names
@@ -207,6 +208,16 @@ class Log(AppendableLog):
             snapshot = None if keep_snapshots else self.producers.rename_snapshot_for_delete(segment.base_offset)
             self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
         self.pool.disk.sync_directory(self.directory)
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """Put cleaned segments, complete and named `.cleaned`, in the place of others. What they replace is unlinked later."""
+        kept = {segment.base_offset for segment in new}
+        try:
+            for segment in swap_segments(self.segments, new, old):
+                snapshot = None if segment.base_offset in kept else self.producers.rename_snapshot_for_delete(segment.base_offset)
+                self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
+        except OSError as error:
+            raise self.fail(error) from error
 
     def _deletion(self, segment: Segment, snapshot: str | None) -> Callable[[], None]:
         def delete() -> None:

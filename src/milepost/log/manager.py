@@ -1,6 +1,6 @@
 """All logs of a process: several data directories, one owner.
 
-    startup       lock every directory, read its marker and checkpoints, load every partition in it
+    startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints, load every partition in it
     while it runs create, delete and look up logs; checkpoint offsets; flush what is due; retention; forget idle producers
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from milepost.clock import Clock, SystemClock
 from milepost.config.broker import BrokerConfig
@@ -67,24 +67,26 @@ class LogManager(Owner):
 
     def startup(self) -> None:
         """Lock and load every directory. A lock held by another process, or a partition found twice, ends the start."""
-        for path in _distinct(self.config.directories):
-            directory = DataDirectory(path, self.disk, self.clock)
-            try:
-                directory.open()
-            except KafkaStorage as error:
-                self._offline(path, error)
-            else:
-                self.directories.append(directory)
         try:
+            for path in self.config.directories:
+                self._open_directory(path)
             for directory in list(self.directories):
                 self._load_directory(directory)
             if not self.directories:
-                reasons = "; ".join(self.offline.values())
-                raise KafkaStorage(f"none of the data directories can be used: {reasons}")
+                raise KafkaStorage(f"none of the data directories can be used: {'; '.join(self.offline.values())}")
         except BaseException:
             for directory in self.directories:
                 directory.close(False, {})
             raise
+
+    def _open_directory(self, path: str) -> None:
+        directory = DataDirectory(path, self.disk, self.clock)
+        try:
+            directory.open()
+        except KafkaStorage as error:
+            self._offline(path, error)
+        else:
+            self.directories.append(directory)
 
     def _load_directory(self, directory: DataDirectory) -> None:
         try:
@@ -302,12 +304,3 @@ class LogManager(Owner):
             logger.error("%s", error)
             return False
         return True
-
-
-def _distinct(paths: Iterable[str]) -> list[str]:
-    found: list[str] = []
-    for path in paths:
-        if path in found:
-            raise InvalidArgument(f"{path}: named twice in log.dirs")
-        found.append(path)
-    return found

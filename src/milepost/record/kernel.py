@@ -564,10 +564,7 @@ def _int(data: Octets, at: Size):
 @cython.returns(i64)
 def _long(data: Octets, at: Size):
     if cython.compiled:
-        return cython.cast(
-            i64,
-            cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)),
-        )
+        return cython.cast(i64, cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)))
     else:
         return int.from_bytes(data[at : at + 8], "big", signed=True)
 
@@ -592,7 +589,8 @@ def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: 
 
     A batch is (position, size, base_offset, last_offset, max_timestamp, magic, producer_id, crc_valid). For magic 0 and 1
     both offsets are the offset field, which for a wrapper is that of its last message. A batch with a wrong CRC does
-    not stop the walk, though its size may be part of the damage; without `check_crc`, crc_valid is True.
+    not stop the walk, though its size may be part of the damage; without `check_crc`, crc_valid is True. `limit` bounds
+    the answer: a gigabyte of tiny batches is asked for in pieces, each from the position where the last one stopped.
     """
     octets: cython.const[cython.uchar][::1] = buffer
     if not 0 <= start <= end <= len(octets):
@@ -631,8 +629,8 @@ def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64)
     """The position of the first whole, valid batch that starts at `start` or behind it, or -1.
 
     Valid: it ends by `end`, its CRC is right (CRC-32C for magic 2, CRC-32 for 0 and 1), and its first and last offset lie in
-    `min_offset` .. `max_offset`. This tells damage in the middle of a log from a torn tail, so no place is skipped:
-    every byte is tried. The time is linear on ordinary data; a thousand forged headers cost a thousand checksums.
+    `min_offset` .. `max_offset` and are not negative. This tells damage in the middle of a log from a torn tail, so no place
+    is skipped: every byte is tried. The time is linear on ordinary data; a thousand forged headers cost a thousand checksums.
     """
     octets: cython.const[cython.uchar][::1] = buffer
     if not 0 <= start <= end <= len(octets):
@@ -640,6 +638,7 @@ def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64)
     data: Octets = cython.address(octets[0]) if cython.compiled else octets
     view = memoryview(buffer)
     at: Size = start
+    min_offset = max(min_offset, 0)
     while True:
         with cython.nogil:
             at = _next_candidate(data, at, end, min_offset, max_offset)
@@ -691,9 +690,7 @@ def _min_size(magic: cython.int):
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.returns(cython.bint)
-def _is_message(
-    data: Octets, at: Size, size: i64, magic: cython.int
-):
+def _is_message(data: Octets, at: Size, size: i64, magic: cython.int):
     """Whether key and value of a message of magic 0 or 1 fill it exactly."""
     left: i64 = size - _min_size(magic)
     key_length: i64 = _int(data, at + (26 if magic == 1 else 18))

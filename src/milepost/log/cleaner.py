@@ -1,0 +1,324 @@
+"""One cleaning of one log: afterwards its cleanable part holds only the newest record of each key.
+
+    1  map     the dirty segments are read; the newest offset of every key goes into the offset map, until that is full
+    2  group   the segments below the end of the map, from the start of the log, are put together into groups that fit one segment
+    3  filter  each group is copied into one new segment `<first base>.log.cleaned`, without what does not survive (see filtering)
+    4  swap    the new segment takes the place of its group (see swap); the old files go after `file.delete.delay.ms`
+
+What was found clean to the end of the map becomes the cleaner's checkpoint for this log: the next cleaning starts there. Offsets never change; gaps
+appear. The new segment has the modification time of the last one it replaces, so that retention by file age is not fooled.
+
+Index entries follow the profile: per batch, or one per written piece (`io_buffer_bytes` of source at a time, as Kafka 2.4.1).
+
+Only steps that touch the log itself run through `on_owner`; the rest reads sealed files and writes `.cleaned` ones through handles of its own, and may
+run on another thread. `advance` is called with every piece that was read: whoever wants the cleaning to stop raises CleaningAborted there, and nothing is
+left behind but what was swapped already, each a whole group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from milepost.errors import CorruptRecord, MilepostError, SegmentOffsetOverflow
+from milepost.files import HandlePool
+from milepost.log.cleaned_transactions import CleanedTransactions
+from milepost.log.filtering import BatchFilter, FilterStats, LastRecord, records_of
+from milepost.log.offset_map import OffsetMap
+from milepost.log.splitting import split_overflowed
+from milepost.record.batch import HEADER_SIZE_UP_TO_MAGIC, RecordBatch
+from milepost.record.batches import iter_batches, parse_start
+from milepost.segment import names
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
+from milepost.segment.profile import IndexProfile
+from milepost.segment.segment import Segment
+from milepost.segment.txn_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from milepost.log.cleanable import LogToClean
+    from milepost.log.log import Log
+    from milepost.record.batches import AnyBatch
+    from milepost.segment.file_records import FileRecords
+
+DEDUPE_BUFFER_BYTES = 134_217_728
+IO_BUFFER_BYTES = 262_144
+
+Advance = Callable[[int], None]
+OnOwner = Callable[[Callable[[], None]], None]
+
+
+class CleaningAborted(MilepostError):
+    """The cleaning was told to stop, or found that it must start again. The log is whole; nothing was cleaned in vain."""
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """What one cleaning did. `end_offset` is how far the log is clean now."""
+
+    end_offset: int = -1
+    map_bytes_read: int = 0
+    keys: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    segments_read: int = 0
+    segments_written: int = 0
+    filter: FilterStats = field(default_factory=FilterStats)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A sealed segment to be cleaned, through handles of the cleaner's own."""
+
+    segment: Segment
+    next_base: int
+    mtime: float
+
+    @property
+    def base_offset(self) -> int:
+        return self.segment.base_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a cleaning needs to know of its log, taken at one moment."""
+
+    log: Log
+    now_ms: int
+    first_dirty_offset: int
+    upper_bound: int
+    sources: list[Source]
+    dirty_position: int
+    aborted: list[AbortedTransaction]
+    producers: dict[int, LastRecord]
+
+    @property
+    def legacy_horizon_ms(self) -> float:
+        """Old-format tombstones go from segments whose files are older than this."""
+        clean = [source for source in self.sources if source.base_offset < self.first_dirty_offset]
+        return clean[-1].mtime * 1000 - self.log.config.delete_retention_ms if clean else 0.0
+
+
+def _here(step: Callable[[], None]) -> None:
+    step()
+
+
+class Cleaner:
+    def __init__(
+        self,
+        offset_map: OffsetMap | None = None,
+        *,
+        io_buffer_bytes: int = IO_BUFFER_BYTES,
+        advance: Advance = lambda read: None,
+        on_owner: OnOwner = _here,
+    ):
+        self.offset_map = offset_map or OffsetMap(DEDUPE_BUFFER_BYTES)
+        self.io_buffer_bytes = io_buffer_bytes
+        self.advance = advance
+        self.on_owner = on_owner
+
+    def clean(self, work: LogToClean) -> CleanerStats:
+        """Clean one log. CleaningAborted leaves it as clean as it got; damage raises CorruptRecord and leaves it as it was."""
+        stats = CleanerStats()
+        plans: list[Plan] = []
+        self.on_owner(lambda: plans.append(make_plan(work)))
+        (plan,) = plans
+        try:
+            self._fill_map(plan, stats)
+            stats.end_offset = self.offset_map.latest_offset + 1
+            self._rewrite(plan, stats)
+        finally:
+            self.offset_map.clear()
+            for source in plan.sources:
+                source.segment.close_handles()
+        return stats
+
+    # 1: the map.
+
+    def _fill_map(self, plan: Plan, stats: CleanerStats) -> None:
+        offset_map, first_dirty = self.offset_map, plan.first_dirty_offset
+        offset_map.clear()
+        offset_map.update_latest_offset(first_dirty - 1)
+        transactions = CleanedTransactions(plan.aborted, first_dirty)
+        dirty = [source for source in plan.sources if source.next_base > first_dirty]
+        for source in dirty:
+            log = source.segment.log
+            start = plan.dirty_position if source is dirty[0] else 0
+            for batches, size in self._pieces(log, start):
+                self.advance(size)
+                stats.map_bytes_read += size
+                for batch in batches:
+                    batch.ensure_valid(log.path)
+                    is_plain = not transactions.is_discardable(batch) and not batch.is_control
+                    if is_plain and not self._put(batch, first_dirty):
+                        return
+                    if batch.last_offset >= first_dirty:
+                        offset_map.update_latest_offset(batch.last_offset)
+                    stats.keys = len(offset_map)
+            # Offsets that an earlier cleaning or a lost leader left out are behind us too.
+            offset_map.update_latest_offset(source.next_base - 1)
+
+    def _put(self, batch: AnyBatch, first_dirty: int) -> bool:
+        """Whether the whole batch found room."""
+        offset_map = self.offset_map
+        if isinstance(batch, RecordBatch):
+            columns, data = records_of(batch)
+            return offset_map.put_records(columns, data, first_dirty) == len(columns)
+        for record in batch.records():
+            if record.key is not None and record.offset >= first_dirty:
+                if len(offset_map) >= offset_map.desired:
+                    return False
+                offset_map.put(record.key, record.offset)
+        return True
+
+    def _pieces(self, log: FileRecords, start: int) -> Iterator[tuple[list[AnyBatch], int]]:
+        """The whole batches of the file from `start` on, as many at a time as the buffer takes, and their size."""
+        position, capacity = start, self.io_buffer_bytes
+        while position < log.size_in_bytes:
+            data = log.read(position, capacity)
+            batches = list(iter_batches(data, where=log.path))
+            if batches:
+                size = batches[-1].position + batches[-1].size
+                yield batches, size
+                position += size
+                continue
+            left = log.size_in_bytes - position
+            claimed = parse_start(data, 0, where=log.path)[0] if left >= HEADER_SIZE_UP_TO_MAGIC else HEADER_SIZE_UP_TO_MAGIC
+            if claimed > left:
+                raise CorruptRecord(f"{log.path}: {left} bytes are left at position {position}, where a batch of at least {claimed} should be")
+            while capacity < claimed:
+                capacity *= 2
+
+    # 2: groups.
+
+    def _rewrite(self, plan: Plan, stats: CleanerStats) -> None:
+        config = plan.log.config
+        transactions = CleanedTransactions(plan.aborted)
+        batch_filter = BatchFilter(
+            self.offset_map,
+            transactions,
+            plan.producers,
+            plan.now_ms,
+            config.delete_retention_ms,
+            plan.upper_bound,
+            IndexProfile(config.index_profile) is IndexProfile.PER_APPEND,
+            stats.filter,
+        )
+        sources = [source for source in plan.sources if source.base_offset < stats.end_offset]
+        for group in group_sources(sources, config.segment_bytes, config.segment_index_bytes, plan.upper_bound):
+            self._clean_group(plan, group, batch_filter, stats)
+
+    # 3 and 4: a new segment in the place of each group.
+
+    def _clean_group(self, plan: Plan, group: list[Source], batch_filter: BatchFilter, stats: CleanerStats) -> None:
+        log, pool = plan.log, group[0].segment.pool
+        cleaned = Segment.create(
+            pool, log.directory, group[0].base_offset, log.config, log.clock, random.Random(0), suffix=names.CLEANED
+        )
+        batch_filter.transactions.index = cleaned.txn_index
+        try:
+            for source in group:
+                self._copy(source, cleaned, batch_filter, source.mtime * 1000 > plan.legacy_horizon_ms, stats)
+                stats.segments_read += 1
+            cleaned.seal()
+            cleaned.flush()
+            for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+                pool.disk.set_mtime(cleaned.path(kind), group[-1].mtime)
+            cleaned.close_handles()
+        except SegmentOffsetOverflow as overflow:
+            cleaned.delete()
+            self.on_owner(lambda: self._split(log, source.base_offset))
+            raise CleaningAborted(f"{overflow}; the segment was split, and can be cleaned next time") from overflow
+        except BaseException:
+            with contextlib.suppress(OSError):
+                cleaned.delete()
+            raise
+        # Not within the `try`: once the swap has begun, what is on disk is for the next start to sort out.
+        self.on_owner(lambda: self._swap(log, cleaned, group))
+        stats.segments_written += 1
+        stats.bytes_written += cleaned.size
+
+    def _copy(self, source: Source, cleaned: Segment, batch_filter: BatchFilter, keep_tombstones: bool, stats: CleanerStats) -> None:
+        log = source.segment.log
+        for batches, size in self._pieces(log, 0):
+            self.advance(size)
+            stats.bytes_read += size
+            survivors = [batch_filter.clean(batch, keep_tombstones, log.path) for batch in batches]
+            kept = [survivor for survivor in survivors if survivor is not None]
+            if kept:
+                # One buffer: a piece may hold more batches than one call of the kernel takes buffers.
+                cleaned.append([b"".join([survivor.data for survivor in kept])], [survivor.unit for survivor in kept])
+
+    def _swap(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
+        old = [segment for segment in log.segments if group[0].base_offset <= segment.base_offset <= group[-1].base_offset]
+        try:
+            self.advance(0)
+        except CleaningAborted:
+            cleaned.delete()
+            raise
+        if not old:
+            cleaned.delete()  # retention was quicker
+            return
+        log.replace_segments(
+            [Segment(log.pool, log.directory, cleaned.base_offset, log.config, log.clock, log.rng, suffix=names.CLEANED)], old
+        )
+
+    def _split(self, log: Log, base_offset: int) -> None:
+        segment = log.segments.floor(base_offset)
+        if segment is not None and segment.base_offset == base_offset:
+            split_overflowed(segment, log.segments)
+
+
+def make_plan(work: LogToClean) -> Plan:
+    log, first_dirty, upper_bound = work.log, work.first_dirty_offset, work.first_uncleanable_offset
+    pool = HandlePool(log.pool.disk)
+    segments = [segment for segment in log.segments if segment.base_offset < upper_bound]
+    sources = [
+        Source(
+            Segment(pool, log.directory, segment.base_offset, log.config, log.clock, log.rng),
+            log.segments.next_base(segment) or upper_bound,
+            pool.disk.stat(segment.log.path).st_mtime,
+        )
+        for segment in segments
+    ]
+    first = log.segments.floor(first_dirty)
+    place = None if first is None else first.locate(first_dirty)
+    return Plan(
+        log,
+        log.clock.now_ms(),
+        first_dirty,
+        upper_bound,
+        sources,
+        dirty_position=0 if first is None else first.size if place is None else place.position,
+        aborted=[aborted for segment in log.segments for aborted in segment.txn_index.transactions()],
+        producers={
+            entry.producer_id: LastRecord(entry.last_data_offset if entry.batches else None, entry.epoch)
+            for entry in log.producers.producers.values()
+        },
+    )
+
+
+def group_sources(sources: Sequence[Source], max_bytes: int, max_index_bytes: int, upper_bound: int) -> list[list[Source]]:
+    """Consecutive segments that fit one segment together, by their sizes before anything is removed."""
+    groups: list[list[Source]] = []
+    sizes = (0, 0, 0)
+    for number, source in enumerate(sources):
+        segment = source.segment
+        added = (
+            segment.size,
+            segment.offset_index.entries * segment.offset_index.entry_size,
+            segment.time_index.entries * segment.time_index.entry_size,
+        )
+        # The last offset is not known without reading; that of the next segment bounds it.
+        end = sources[number + 1].base_offset if number + 1 < len(sources) else upper_bound
+        total = (sizes[0] + added[0], sizes[1] + added[1], sizes[2] + added[2])
+        fits = total[0] <= max_bytes and total[1] <= max_index_bytes and total[2] <= max_index_bytes
+        if groups and fits and (not segment.size or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET):
+            groups[-1].append(source)
+            sizes = total
+        else:
+            groups.append([source])
+            sizes = added
+    return groups

@@ -1,0 +1,98 @@
+"""Files on demand: descriptors come with the first use and go when too many are open."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import pytest
+
+from milepost.files import Disk, HandlePool
+from milepost.files.handles import default_limit
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Paths of ten files, each holding its own number."""
+    paths = [tmp_path / str(number) for number in range(10)]
+    for number, path in enumerate(paths):
+        path.write_bytes(str(number).encode())
+    return [str(path) for path in paths]
+
+
+def read(handle):
+    return handle.disk.pread(handle.fd, 10, 0)
+
+
+def test_handle_opens_nothing_before_its_first_use(files):
+    handle = HandlePool(Disk()).handle(files[3])
+    assert not handle.is_open
+    assert read(handle) == b"3"
+    assert handle.is_open
+
+
+def test_more_files_than_the_limit_are_all_readable_again_and_again(files):
+    pool = HandlePool(Disk(), limit=3)
+    handles = [pool.handle(path) for path in files]
+    for _ in range(3):
+        assert [read(handle) for handle in handles] == [str(number).encode() for number in range(10)]
+        assert sum(handle.is_open for handle in handles) <= 3
+
+
+def test_handle_that_was_used_since_the_last_sweep_outlives_one_that_was_not(files):
+    pool = HandlePool(Disk(), limit=4)
+    first, second, third, fourth, fifth, sixth, *_ = [pool.handle(path) for path in files]
+    for handle in (first, second, third, fourth, fifth):
+        read(handle)
+    assert not first.is_open
+    read(second)
+    read(sixth)
+    assert [handle.is_open for handle in (second, third, fourth, fifth, sixth)] == [True, False, True, True, True]
+
+
+def test_mapping_counts_as_an_open_file(files):
+    pool = HandlePool(Disk(), limit=2)
+    handles = [pool.handle(path) for path in files]
+    for number, handle in enumerate(handles):
+        assert bytes(handle.view(1)[:]) == str(number).encode()
+        assert sum(handle.is_open for handle in handles) <= 2
+
+
+def test_closed_handle_opens_its_file_again(files):
+    handle = HandlePool(Disk()).handle(files[7])
+    assert read(handle) == b"7"
+    handle.close()
+    handle.close()
+    assert not handle.is_open
+    assert read(handle) == b"7"
+
+
+def test_file_is_created_once_and_not_again_after_somebody_removed_it(tmp_path):
+    path = str(tmp_path / "new")
+    handle = HandlePool(Disk()).handle(path, os.O_RDWR | os.O_CREAT)
+    assert read(handle) == b""
+    handle.close()
+    os.unlink(path)
+    with pytest.raises(FileNotFoundError):
+        read(handle)
+
+
+def test_view_of_a_sealed_file_is_kept_until_the_handle_closes(files):
+    handle = HandlePool(Disk()).handle(files[5])
+    assert handle.view(1) is handle.view(1)
+    handle.close()
+    assert bytes(handle.view(1)[:]) == b"5"
+
+
+def test_default_limit_leaves_half_of_the_descriptors_to_others(monkeypatch):
+    for soft, limit in [(1024, 512), (20, 16), (1_000_000, 4096), (resource.RLIM_INFINITY, 4096)]:
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert default_limit() == limit
+
+
+def test_ten_thousand_files_fit_into_a_small_limit(tmp_path):
+    (tmp_path / "one").write_bytes(b"1")
+    pool = HandlePool(Disk(), limit=16)
+    handles = [pool.handle(str(tmp_path / "one")) for _ in range(10_000)]
+    assert {read(handle) for handle in handles} == {b"1"}
+    assert sum(handle.is_open for handle in handles) == 16
