@@ -52,6 +52,22 @@ class UnsupportedCompressionType(MilepostError):
     code = 76
 
 
+class InvalidRequest(MilepostError):
+    code = 42
+    exit_code = 4
+
+
+class MalformedMessage(InvalidRequest):
+    """Bytes from the network that are not the frame, the request or the answer they should be."""
+
+
+class UnsupportedVersion(MilepostError):
+    """An API, or a version of it, that there is no schema for; or a value that a version has no field for."""
+
+    code = 35
+    exit_code = 4
+
+
 # A record set that may not be appended.
 
 
@@ -148,3 +164,7 @@ class InconsistentTopicId(MilepostError):
 
 class PolicyViolation(MilepostError):
     code = 44
+
+
+class PortUnavailable(MilepostError):
+    """Nothing can listen at this address."""

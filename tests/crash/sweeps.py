@@ -39,10 +39,7 @@ class Original:
         self.state = dict(state)
         self.places: list[Place] = []
         for path in sorted(path for path in state if path.endswith(".log")):
-            position = 0
-            for batch in scan(state[path], known)[0]:
-                self.places.append(Place(path, position, batch))
-                position += len(batch.stored)
+            self.places += [Place(path, position, batch) for position, batch in scan(state[path], known)[0]]
         self.all = [place.batch for place in self.places]
         self.whole = Expected(self.all, frozenset(batch.stored for batch in self.all), self.all)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from milepost.clock import ManualClock
 from milepost.config import LogConfig
-from milepost.files import Disk
 from tests.golden_fixture import Golden, kafka_version
 
 # What the broker's own properties mean for a topic, as far as the cases set them.
@@ -18,16 +17,6 @@ INTERNAL_TOPICS = {
     "__transaction_state": {"cleanup.policy": "compact", "segment.bytes": 104_857_600, "compression.type": "uncompressed"},
 }
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
-
-
-class QuickDisk(Disk):
-    """A disk that does not wait for the medium: these tests look at bytes, and nobody pulls the plug on them."""
-
-    def fsync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: str) -> None:
-        pass
 
 
 def config_of(golden: Golden, case: str, partition: str) -> LogConfig:

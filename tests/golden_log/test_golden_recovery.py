@@ -14,7 +14,8 @@ from milepost.errors import CorruptRecord
 from milepost.log.log import Log
 from milepost.log.snapshot import SnapshotEntry, decode_snapshot
 from tests.golden_fixture import Golden
-from tests.golden_log.golden_case import INDEX_SUFFIXES, QuickDisk, clock_of, config_of, digests
+from tests.golden_log.golden_case import INDEX_SUFFIXES, clock_of, config_of, digests
+from tests.quick_disk import QuickDisk
 
 CRASH = "crash-0"
 BADCRC = "unclean/kafka-3.9.1-badcrc-before"

@@ -18,7 +18,8 @@ from milepost import open_log
 from milepost.log.log import Log
 from milepost.log.snapshot import SnapshotEntry, decode_snapshot
 from tests.golden_fixture import Golden, all_partitions, kafka_version
-from tests.golden_log.golden_case import INDEX_SUFFIXES, QuickDisk, clock_of, config_of, digests
+from tests.golden_log.golden_case import INDEX_SUFFIXES, clock_of, config_of, digests
+from tests.quick_disk import QuickDisk
 
 PARTITIONS = [(case, partition) for case, partition in all_partitions() if not case.endswith("-before")]
 IDS = [f"{case}/{partition}" for case, partition in PARTITIONS]

@@ -13,7 +13,8 @@ from milepost.files import Disk, HandlePool
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
-from milepost.segment.segment import AppendUnit, Segment
+from milepost.segment.append_unit import AppendUnit
+from milepost.segment.segment import Segment
 
 # A batch of one record with key "k" and no value has 69 bytes; the value fills it up.
 LEAST_SIZE = 69

@@ -13,8 +13,6 @@ from milepost.segment.offset_index import OffsetIndex, OffsetPosition
 from milepost.segment.time_index import TimeIndex
 from milepost.segment.trace import IndexSearch, Trace
 
-MILLION = 1 << 20
-
 
 def opened(tmp_path, kind, max_bytes=10_485_760):
     path = tmp_path / ("00000000000000000000" + (".index" if kind is OffsetIndex else ".timeindex"))
@@ -168,7 +166,7 @@ def test_trace_tells_target_probes_answer_and_next_entry(tmp_path):
         index.append(offset, position)
     step = search(index, 23)
     assert (step.target, step.entries, step.slot, step.entry, step.next_entry) == (23, 5, 2, (22, 656), (26, 838))
-    assert [(probe.slot, probe.key) for probe in step.probes][0] == (0, 6)
+    assert (step.probes[0].slot, step.probes[0].key) == (0, 6)
     assert step.warm
     assert step.pages == 1
 

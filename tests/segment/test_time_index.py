@@ -127,16 +127,17 @@ def test_offset_that_does_not_fit_four_bytes_is_refused(time_index):
 
 
 def test_index_counts_as_full_one_entry_early(time_index):
-    assert not time_index().is_full
     index = time_index(28)
     assert not index.is_full
     index.maybe_append(290, 335)
     assert index.is_full
 
 
-def test_order_of_an_empty_and_of_a_sound_index_passes(time_index):
-    time_index().check_order()
-    time_index(29).check_order()
+@pytest.mark.parametrize("count", [0, 1, 29])
+def test_order_of_a_sound_index_passes(time_index, count):
+    index = time_index(count)
+    assert index.is_full == (count == 29)
+    index.check_order()
 
 
 @pytest.mark.parametrize(

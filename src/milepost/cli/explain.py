@@ -10,10 +10,16 @@ import json
 
 import click
 
+from milepost.cli.sections import print_sections
 from milepost.cli.topic_options import topic_properties
+from milepost.inspect.explain import explain
+from milepost.inspect.explain_json import explanation_as_json
+from milepost.inspect.explain_text import explanation_as_text
+from milepost.inspect.opening import open_partition
+from milepost.inspect.times import parse_time
 
 
-@click.command(name="explain", short_help="Why does a lookup end where it ends?")
+@click.command(name="explain", short_help="Show how an offset or a time is looked up, step by step.")
 @click.argument("directory", metavar="DIR")
 @click.option("--offset", type=int, metavar="N", help="Look up the first record at or after this offset.")
 @click.option("--time", "time_text", metavar="T", help="Look up the first record not older: epoch ms, epoch s or ISO 8601.")
@@ -27,24 +33,10 @@ def command(directory: str, offset: int | None, time_text: str | None, as_json: 
     """
     if (offset is None) == (time_text is None):
         raise click.UsageError("give --offset N or --time T, one of the two")
-    # Imported here so that `milepost --help` does not load the log.
-    from milepost.inspect.explain import explain
-    from milepost.inspect.opening import open_partition
-    from milepost.inspect.times import parse_time
-
     time = None if time_text is None else parse_time(time_text)
     with open_partition(directory, settings) as log:
         explanation = explain(log, offset=offset, time=time and time.ms, unit=time and time.unit)
     if as_json:
-        from milepost.inspect.explain_json import explanation_as_json
-
         click.echo(json.dumps(explanation_as_json(explanation), indent=2, ensure_ascii=False))
-        return
-    from milepost.inspect.explain_text import explanation_as_text
-
-    for number, section in enumerate(explanation_as_text(explanation)):
-        if number:
-            click.echo()
-        click.secho(section.heading, bold=True)
-        for line in section.lines:
-            click.echo(line)
+    else:
+        print_sections(explanation_as_text(explanation))

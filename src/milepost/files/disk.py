@@ -57,6 +57,10 @@ class Disk:
         """A read-only view of the first `size` bytes; the descriptor may be closed afterwards."""
         return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
 
+    def sendfile(self, target: int, fd: int, position: int, size: int) -> int:
+        """Have the kernel copy from a file to a socket; how many bytes went."""
+        return os.sendfile(target, fd, position, size)
+
     def lock(self, fd: int) -> bool:
         """Take the exclusive lock of the file, or say at once that another process has it."""
         try:

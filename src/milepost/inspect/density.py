@@ -1,9 +1,9 @@
 """How dense an index would be: the sparse rule replayed over batches that exist, for an `index.interval.bytes` that does not.
 
-The rule (`segment/segment.py`): when more than `interval` bytes were appended since the last entry, the next batch gets one, (its last offset, its
-position), and the time index gets (largest timestamp so far, last offset of the batch that brought it) if that timestamp grew; the time index gets one
-more at the end of the segment. The count starts at zero in each segment. Replaying it gives the very entries that a broker with
-that setting would have written (profile per-batch), so the figures below are exact, not estimates:
+The rule (`segment/segment.py`): when more than `interval` bytes were appended since the last entry, the next batch gets one,
+(its last offset, its position), and the time index gets (largest timestamp so far, last offset of the batch that brought it) if
+that timestamp grew; the time index gets one more at the end of the segment. The count starts at zero in each segment. Replaying
+it gives the very entries that a broker with that setting would have written (profile per-batch): the figures are exact.
 
     by offset   for every offset of the log: bytes between the index position and the start of the batch that holds the offset
     by time     for every batch that brought a newer timestamp: the same, for a lookup of the first millisecond that it answers
@@ -144,7 +144,7 @@ class Density:
         for last_offset, position in zip(batches.last_offsets, batches.positions, strict=True):
             offsets = last_offset - previous
             if slot < len(entries.offsets) and entries.offsets[slot] == last_offset:
-                # The entry names the last offset of its batch: only that one is found from here, the others from the entry before.
+                # An entry names the last offset of its batch: only that is found from here, the others from the entry before.
                 self.by_offset.add(position - start, offsets - 1)
                 self.by_offset.add(0, 1)
                 start = position

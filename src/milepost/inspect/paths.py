@@ -127,7 +127,7 @@ def open_regular(disk: Disk, path: str) -> int:
 
 def look_at(disk: Disk, path: str) -> Target:
     """What a person named; KafkaStorage when it is nothing that milepost can look into."""
-    path = posixpath.normpath(path)
+    path = path.rstrip("/") or "/"
     try:
         mode = disk.stat(path).st_mode
         if stat.S_ISLNK(mode):

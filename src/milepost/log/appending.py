@@ -143,8 +143,8 @@ class AppendableLog(ReadableLog):
             raise OffsetsOutOfOrder(f"{self.directory}: the offsets of the {len(batches)} batches do not rise")
         if first_offset < self.end_offset:
             raise UnexpectedAppendOffset(
-                f"{self.directory}: the append starts at offset {first_offset}, below the log end {self.end_offset}",
-                first_offset,
+                f"{self.directory}: the append starts at offset {first.base_offset}, below the log end {self.end_offset}",
+                first.base_offset,
                 last.last_offset,
             )
         self._assign_epochs(batches)

@@ -3,13 +3,18 @@
     start ......... first_dirty_offset ......... first_uncleanable_offset ......... end
           clean                     cleanable                     not yet
 
-The cleanable part ends at the first of: the last stable offset (beyond it transactions are undecided, and so may be what followers have), the
-active segment, a dirty segment with a record younger than `min.compaction.lag.ms`, a segment with damaged bytes (cleaning would turn the hole into a
-silent gap). That is rounded down to the start of a segment. What is clean is told by the cleaner's checkpoint; one that lies outside the log is wrong, and
-everything counts as dirty.
+The cleanable part ends at the first of
 
-A log is due when cleanable / (clean + cleanable) bytes exceed `min.cleanable.dirty.ratio`, or when its oldest dirty record is older than
-`max.compaction.lag.ms`.
+    the last stable offset        beyond it transactions are undecided, and followers may not have the records
+    the active segment
+    a dirty segment with a record younger than `min.compaction.lag.ms`
+    a segment with damaged bytes  cleaning would turn the hole into a gap that nobody hears of
+
+rounded down to the start of a segment. What is clean is told by the cleaner's checkpoint; one that lies outside the log is wrong,
+and everything counts as dirty.
+
+A log is due when cleanable / (clean + cleanable) bytes exceed `min.cleanable.dirty.ratio`, or when its oldest dirty record is older
+than `max.compaction.lag.ms`.
 """
 
 from __future__ import annotations

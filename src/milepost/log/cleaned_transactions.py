@@ -1,15 +1,15 @@
-"""What one pass of the cleaner learns about transactions as it walks the log: whose data may go, and which markers still mean something.
+"""What one pass of the cleaner learns about transactions as it walks the log: whose data may go, which markers still mean something.
 
     batch                              may go (the filter decides when)
     data of an aborted transaction     at once, whatever its keys
     COMMIT marker                      when no data of its transaction was seen in this pass
-    ABORT marker                       the same; while data was seen, its entry goes on into the new segment's transaction index
+    ABORT marker                       the same; while data was seen, its entry goes into the new segment's transaction index
     control batch without a record     yes: an earlier cleaning emptied it
     any other control batch, all else  no
 
-A pass never goes beyond the last stable offset, so every transaction it meets has been decided, though perhaps by a marker behind the end of the pass.
-Which ones were aborted is known beforehand, from the transaction indexes of the log. Those that ended before the pass begins are not for it: it would never
-see their markers, and take later data of the same producers for theirs.
+A pass never goes beyond the last stable offset, so every transaction it meets has been decided, perhaps by a marker behind the end
+of the pass. Which ones were aborted is known beforehand, from the transaction indexes of the log. Those that ended before the pass
+begins are not for it: it would never see their markers, and take later data of the same producers for theirs.
 """
 
 from __future__ import annotations

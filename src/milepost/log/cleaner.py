@@ -1,18 +1,18 @@
 """One cleaning of one log: afterwards its cleanable part holds only the newest record of each key.
 
     1  map     the dirty segments are read; the newest offset of every key goes into the offset map, until that is full
-    2  group   the segments below the end of the map, from the start of the log, are put together into groups that fit one segment
-    3  filter  each group is copied into one new segment `<first base>.log.cleaned`, without what does not survive (see filtering)
-    4  swap    the new segment takes the place of its group (see swap); the old files go after `file.delete.delay.ms`
+    2  group   the segments below the end of the map, from the start of the log, form groups that fit one segment each
+    3  filter  each group is copied into a new segment, `<first base>.log.cleaned`, without what does not survive (filtering)
+    4  swap    the new segment takes the place of its group (swap); the old files go after `file.delete.delay.ms`
 
-What was found clean to the end of the map becomes the cleaner's checkpoint for this log: the next cleaning starts there. Offsets never change; gaps
-appear. The new segment has the modification time of the last one it replaces, so that retention by file age is not fooled.
+The end of the map becomes the cleaner's checkpoint for this log: the next cleaning starts there. Offsets never change; gaps appear.
+The new segment gets the modification time of the last one it replaces, so that rules about the age of files still hold.
 
-Index entries follow the profile: per batch, or one per written piece (`io_buffer_bytes` of source at a time, as Kafka 2.4.1).
+Index entries follow the profile: per batch, or one per written piece (`io_buffer_bytes` of source at a time) as Kafka 2.4.1.
 
-Only steps that touch the log itself run through `on_owner`; the rest reads sealed files and writes `.cleaned` ones through handles of its own, and may
-run on another thread. `advance` is called with every piece that was read: whoever wants the cleaning to stop raises CleaningAborted there, and nothing is
-left behind but what was swapped already, each a whole group.
+Only what touches the log itself runs through `on_owner`. The rest reads sealed files and writes `.cleaned` ones, through handles of its
+own, and may run on another thread. `advance` is called with the size of every piece that is read: who wants the cleaning to stop
+raises CleaningAborted there. Then nothing is left behind but the groups that were swapped already.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 from milepost.errors import CorruptRecord, MilepostError, SegmentOffsetOverflow
 from milepost.files import HandlePool
 from milepost.log.cleaned_transactions import CleanedTransactions
-from milepost.log.filtering import BatchFilter, FilterStats, LastRecord, records_of
-from milepost.log.offset_map import OffsetMap
+from milepost.log.filtering import BatchFilter, FilterStats, LastRecord, section_of, whole_batch
+from milepost.log.offset_map import NO_ROOM_LEFT, NOT_RECORDS, OffsetMap
 from milepost.log.splitting import split_overflowed
-from milepost.record.batch import HEADER_SIZE_UP_TO_MAGIC, RecordBatch
-from milepost.record.batches import iter_batches, parse_start
+from milepost.record.batch import RecordBatch
+from milepost.record.kernel import scan_records
 from milepost.segment import names
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.profile import IndexProfile
@@ -101,6 +101,14 @@ class Plan:
         return clean[-1].mtime * 1000 - self.log.config.delete_retention_ms if clean else 0.0
 
 
+@dataclass(slots=True)
+class Piece:
+    """Some bytes of a `.log` file that start at a batch. Whoever reads them says where the whole batches ended."""
+
+    data: bytes
+    end: int = 0
+
+
 def _here(step: Callable[[], None]) -> None:
     step()
 
@@ -138,34 +146,48 @@ class Cleaner:
     # 1: the map.
 
     def _fill_map(self, plan: Plan, stats: CleanerStats) -> None:
-        offset_map, first_dirty = self.offset_map, plan.first_dirty_offset
-        offset_map.clear()
-        offset_map.update_latest_offset(first_dirty - 1)
+        first_dirty = plan.first_dirty_offset
+        self.offset_map.clear()
+        self.offset_map.update_latest_offset(first_dirty - 1)
         transactions = CleanedTransactions(plan.aborted, first_dirty)
         dirty = [source for source in plan.sources if source.next_base > first_dirty]
         for source in dirty:
             log = source.segment.log
-            start = plan.dirty_position if source is dirty[0] else 0
-            for batches, size in self._pieces(log, start):
-                self.advance(size)
-                stats.map_bytes_read += size
-                for batch in batches:
-                    batch.ensure_valid(log.path)
-                    is_plain = not transactions.is_discardable(batch) and not batch.is_control
-                    if is_plain and not self._put(batch, first_dirty):
-                        return
-                    if batch.last_offset >= first_dirty:
-                        offset_map.update_latest_offset(batch.last_offset)
-                    stats.keys = len(offset_map)
+            for piece in self._pieces(log, plan.dirty_position if source is dirty[0] else 0):
+                piece.end, is_full = self._put_piece(piece.data, first_dirty, transactions, log.path)
+                stats.map_bytes_read += piece.end
+                stats.keys = len(self.offset_map)
+                if is_full:
+                    return
             # Offsets that an earlier cleaning or a lost leader left out are behind us too.
-            offset_map.update_latest_offset(source.next_base - 1)
+            self.offset_map.update_latest_offset(source.next_base - 1)
+
+    def _put_piece(self, data: bytes, first_dirty: int, transactions: CleanedTransactions, where: str) -> tuple[int, bool]:
+        """Where the whole batches of the piece end, and whether the map is full."""
+        offset_map, at = self.offset_map, 0
+        while True:
+            at, is_full = offset_map.put_batches(data, at, first_dirty)
+            batch = None if is_full else whole_batch(data, at, where)
+            if batch is None:
+                return at, is_full
+            batch.ensure_valid(where)
+            is_plain = not transactions.is_discardable(batch) and not batch.is_control
+            if is_plain and not self._put(batch, first_dirty):
+                return at, True
+            if batch.last_offset >= first_dirty:
+                offset_map.update_latest_offset(batch.last_offset)
+            at += batch.size
 
     def _put(self, batch: AnyBatch, first_dirty: int) -> bool:
         """Whether the whole batch found room."""
         offset_map = self.offset_map
         if isinstance(batch, RecordBatch):
-            columns, data = records_of(batch)
-            return offset_map.put_records(columns, data, first_dirty) == len(columns)
+            data, start, end = section_of(batch)
+            status = offset_map.put_records(data, start, end, batch.record_count, batch.base_offset, first_dirty)
+            if status == NOT_RECORDS:
+                scan_records(data, start, end, batch.record_count, batch.base_timestamp)  # says what is wrong
+                raise CorruptRecord(f"{batch.place()}: its {batch.record_count} records cannot be read")
+            return bool(status != NO_ROOM_LEFT)
         for record in batch.records():
             if record.key is not None and record.offset >= first_dirty:
                 if len(offset_map) >= offset_map.desired:
@@ -173,23 +195,22 @@ class Cleaner:
                 offset_map.put(record.key, record.offset)
         return True
 
-    def _pieces(self, log: FileRecords, start: int) -> Iterator[tuple[list[AnyBatch], int]]:
-        """The whole batches of the file from `start` on, as many at a time as the buffer takes, and their size."""
-        position, capacity = start, self.io_buffer_bytes
+    def _pieces(self, log: FileRecords, position: int) -> Iterator[Piece]:
+        """The file from `position` on, a buffer at a time; each piece starts where its reader found the end of the one before."""
+        capacity = self.io_buffer_bytes
         while position < log.size_in_bytes:
-            data = log.read(position, capacity)
-            batches = list(iter_batches(data, where=log.path))
-            if batches:
-                size = batches[-1].position + batches[-1].size
-                yield batches, size
-                position += size
-                continue
-            left = log.size_in_bytes - position
-            claimed = parse_start(data, 0, where=log.path)[0] if left >= HEADER_SIZE_UP_TO_MAGIC else HEADER_SIZE_UP_TO_MAGIC
-            if claimed > left:
-                raise CorruptRecord(f"{log.path}: {left} bytes are left at position {position}, where a batch of at least {claimed} should be")
-            while capacity < claimed:
+            size = log.header_at(position).size
+            if position + size > log.size_in_bytes:
+                raise CorruptRecord(
+                    f"{log.path}: the batch at position {position} says it has {size} bytes, {log.size_in_bytes - position} are left"
+                )
+            while capacity < size:
                 capacity *= 2
+            piece = Piece(log.read(position, capacity))
+            self.advance(len(piece.data))
+            yield piece
+            assert piece.end >= size, "a piece holds at least one whole batch"
+            position += piece.end
 
     # 2: groups.
 
@@ -240,16 +261,16 @@ class Cleaner:
         stats.segments_written += 1
         stats.bytes_written += cleaned.size
 
-    def _copy(self, source: Source, cleaned: Segment, batch_filter: BatchFilter, keep_tombstones: bool, stats: CleanerStats) -> None:
+    def _copy(
+        self, source: Source, cleaned: Segment, batch_filter: BatchFilter, keep_tombstones: bool, stats: CleanerStats
+    ) -> None:
         log = source.segment.log
-        for batches, size in self._pieces(log, 0):
-            self.advance(size)
-            stats.bytes_read += size
-            survivors = [batch_filter.clean(batch, keep_tombstones, log.path) for batch in batches]
-            kept = [survivor for survivor in survivors if survivor is not None]
-            if kept:
+        for piece in self._pieces(log, 0):
+            piece.end, survivors = batch_filter.clean_piece(piece.data, keep_tombstones, log.path)
+            stats.bytes_read += piece.end
+            if survivors:
                 # One buffer: a piece may hold more batches than one call of the kernel takes buffers.
-                cleaned.append([b"".join([survivor.data for survivor in kept])], [survivor.unit for survivor in kept])
+                cleaned.append([b"".join([survivor.data for survivor in survivors])], [survivor.unit for survivor in survivors])
 
     def _swap(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
         old = [segment for segment in log.segments if group[0].base_offset <= segment.base_offset <= group[-1].base_offset]

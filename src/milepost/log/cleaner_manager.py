@@ -4,16 +4,17 @@ The filthiest log that is due goes first. Per partition:
 
     state        how it gets there                          what it allows
     (none)                                                  to be chosen
-    in progress  chosen for cleaning or for retention       nobody else to choose it
+    in progress  chosen, for cleaning or for retention      nobody else to choose it
     aborted      `abort_and_pause` while in progress        the cleaning to notice, at its next step, and end
     paused(n)    `abort_and_pause` n times; an aborted      nothing, until `resume` was called as often
                  cleaning ends here
+    forgotten    `forget` while in progress                 the cleaning to notice, and end; then nothing is left of it
 
-An aborted cleaning never swaps another segment in: the swap is the owner's step, and it looks at the state first. So whoever truncates or moves a log
-may go ahead as soon as `abort_and_pause` returns, though the cleaning's thread may still be reading. Damage found while cleaning makes a partition
-*uncleanable* until it is removed or the process starts again; a full disk does not.
+An aborted cleaning swaps no more segments in: the swap is the owner's step, and it looks at the state first. So whoever truncates
+or moves a log may go ahead as soon as `abort_and_pause` returns, though the cleaning's thread may still be reading. Damage found
+while cleaning makes a partition *uncleanable* until it is removed or the process starts again; a full disk does not.
 
-The checkpoints live with the data directories. They come in as a mapping and a function that writes one.
+The checkpoints live with the data directories. They come in as a mapping, and a function that writes one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from milepost.clock import Clock
 from milepost.config.broker import BrokerConfig
+from milepost.config.definition import DOUBLE_MAX
 from milepost.errors import InvalidArgument, MilepostError
 from milepost.log.cleanable import LogToClean, measure
 from milepost.log.cleaner import Cleaner, CleanerStats, CleaningAborted
@@ -52,6 +54,7 @@ class CleaningState:
 
 IN_PROGRESS: Final = CleaningState("in progress")
 ABORTED: Final = CleaningState("aborted")
+FORGOTTEN: Final = CleaningState("forgotten")
 
 
 def paused(times: int) -> CleaningState:
@@ -61,6 +64,9 @@ def paused(times: int) -> CleaningState:
 class CleanerManager:
     def __init__(self, clock: Clock, config: BrokerConfig):
         self.clock = clock
+        self.is_enabled = config.log_cleaner_enable
+        if config.log_cleaner_io_max_bytes_per_second < DOUBLE_MAX:
+            logger.warning("log.cleaner.io.max.bytes.per.second has no effect: a cleaning runs as fast as it can")
         threads = max(1, config.log_cleaner_threads)
         memory = min(config.log_cleaner_dedupe_buffer_size // threads, MOST_MAP_BYTES)
         self.cleaner = Cleaner(
@@ -90,7 +96,7 @@ class CleanerManager:
     ) -> LogToClean | None:
         """The log to clean next, now in progress. Wrong checkpoints are corrected on the way."""
         due = []
-        for partition, log in logs.items():
+        for partition, log in logs.items() if self.is_enabled else ():
             if not self._is_free(partition, log):
                 continue
             try:
@@ -135,7 +141,8 @@ class CleanerManager:
             logger.info("%s: cleaning aborted: %s", work.log.directory, reason)
         except OSError as error:
             self._failed(work.log, error)
-        except MilepostError as damage:
+        except Exception as damage:
+            # Also what nobody foresaw: a log that cannot be cleaned must not keep the others from being cleaned.
             self._mark_uncleanable(partition, damage)
         finally:
             self._cleaning = None
@@ -143,20 +150,22 @@ class CleanerManager:
         return stats
 
     def _failed(self, log: Log, error: OSError) -> None:
-        if self._states.get(log.partition) == ABORTED:
+        if self._states.get(log.partition) != IN_PROGRESS:
             return  # its files went away under the cleaner's hands, knowingly
         if error.errno in DISK_FULL:
             logger.warning("%s: not cleaned: %s; it is tried again later", log.directory, error.strerror)
         else:
             log.fail(error)
 
-    def _mark_uncleanable(self, partition: TopicPartition, damage: MilepostError) -> None:
-        if self._states.get(partition) != ABORTED:
-            self.uncleanable[partition] = str(damage)
-            logger.error("%s: not cleaned any more until it is repaired: %s", partition, damage)
+    def _mark_uncleanable(self, partition: TopicPartition, damage: Exception) -> None:
+        if self._states.get(partition) in (ABORTED, FORGOTTEN):
+            return
+        self.uncleanable[partition] = str(damage)
+        foreseen = isinstance(damage, MilepostError)
+        logger.error("%s: not cleaned any more until it is repaired: %s", partition, damage, exc_info=not foreseen)
 
     def _advance(self, read: int) -> None:
-        if self._cleaning is not None and self._states.get(self._cleaning) == ABORTED:
+        if self._cleaning is not None and self._states.get(self._cleaning) != IN_PROGRESS:
             raise CleaningAborted(f"{self._cleaning}: somebody needs the log")
 
     def done_cleaning(self, partition: TopicPartition, end_offset: int, write: WriteCheckpoint) -> None:
@@ -166,9 +175,9 @@ class CleanerManager:
     def _finish(self, partition: TopicPartition) -> bool:
         """End a cleaning or a retention pass; whether it came to its end."""
         state = self._states.get(partition)
-        if state == IN_PROGRESS:
+        if state in (IN_PROGRESS, FORGOTTEN):
             del self._states[partition]
-            return True
+            return state == IN_PROGRESS
         if state != ABORTED:
             raise InvalidArgument(f"{partition}: done cleaning, but its state is {'none' if state is None else state.name}")
         self._states[partition] = paused(1)
@@ -208,7 +217,7 @@ class CleanerManager:
             self._states[partition] = paused(1)
         elif state == IN_PROGRESS:
             self._states[partition] = ABORTED
-        elif state == ABORTED:
+        elif state in (ABORTED, FORGOTTEN):
             raise InvalidArgument(f"{partition}: its cleaning is being aborted already")
         else:
             self._states[partition] = paused(state.pauses + 1)
@@ -216,7 +225,9 @@ class CleanerManager:
     def resume(self, partition: TopicPartition) -> None:
         state = self._states.get(partition)
         if state is None or not state.pauses:
-            raise InvalidArgument(f"{partition}: cleaning cannot be resumed, its state is {'none' if state is None else state.name}")
+            raise InvalidArgument(
+                f"{partition}: cleaning cannot be resumed, its state is {'none' if state is None else state.name}"
+            )
         if state.pauses == 1:
             del self._states[partition]
         else:
@@ -226,8 +237,8 @@ class CleanerManager:
         """The log is gone."""
         self.uncleanable.pop(partition, None)
         self.last_stats.pop(partition, None)
-        if self._states.get(partition) == IN_PROGRESS:
-            self._states[partition] = ABORTED
+        if self._states.get(partition) in (IN_PROGRESS, ABORTED):
+            self._states[partition] = FORGOTTEN
         else:
             self._states.pop(partition, None)
 

@@ -1,26 +1,27 @@
 """Which records of a batch survive a cleaning, and the batch that is left of it.
 
-For a batch, in this order:
+Asked in this order:
 
-    1  of an aborted transaction                                          nothing survives
-    2  a marker without data (see cleaned_transactions)                   nothing survives once its delete horizon has passed
-    3  any other control batch                                            survives
-    4  a record behind the end of the offset map                          survives: this pass knows nothing about its key
-    5  a record without a key                                             goes, and is counted: compaction needs keys
-    6  a record that is not the newest of its key                         goes
-    7  a tombstone (no value) whose time is up                            goes
-    8  whatever is left                                                   survives
+    1  a batch of an aborted transaction                   nothing survives
+    2  a marker without data (see cleaned_transactions)    nothing survives once its delete horizon has passed
+    3  any other control batch                             survives
+    4  a record behind the end of the offset map           survives: this pass knows nothing about its key
+    5  a record without a key                              goes, and is counted: compaction needs keys
+    6  a record that is not the newest of its key          goes
+    7  a tombstone (no value) whose time is up             goes
+    8  whatever is left                                    survives
 
-The time of a tombstone, and of a marker without data, starts when a cleaning first meets it: the batch is rewritten with a *delete horizon*, now +
-`delete.retention.ms`, and a later cleaning removes what has passed it. So every reader has that long to see the deletion, however old the record is. Formats
-before magic 2 have no place for a horizon; there the age of the file decides.
+The time of a tombstone, and of a marker without data, starts when a cleaning first meets it: the batch is rewritten with a *delete
+horizon*, now + `delete.retention.ms`, and a later cleaning removes what has passed it. So every reader has that long to see
+the deletion, however old the record is. Formats before magic 2 have no place for a horizon; there the age of the file decides.
 
 What is written:
 
     nothing changed                       the bytes as they are
     some records went, or a new horizon   the batch rewritten, with its offsets, sequences and codec (`builder.rewrite_batch`)
-    none survived                         nothing; or the 61 bytes of an empty batch if it is the last of its producer, whose sequence must be known, or
-                                          the last of the whole pass, so that the log does not end before the next segment starts
+    nothing survived                      nothing; or the 61 bytes of an empty batch if it is the last of its producer, whose
+                                          sequence must stay known, or the last of the whole pass, so that the log does not seem
+                                          to end before its next segment starts
 
 The CRC of a batch is checked before anything is decided: a rewrite would give damaged bytes a valid one.
 """
@@ -35,7 +36,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from milepost.codec.compression import compress, decompress
 from milepost.log.cleaned_transactions import CleanedTransactions
 from milepost.log.offset_map import OffsetMap
-from milepost.record.batch import DELETE_HORIZON_FLAG, HEADER_SIZE, LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, RecordBatch
+from milepost.record.batch import (
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_APPEND_TIME_FLAG,
+    NO_TIMESTAMP,
+    RecordBatch,
+)
+from milepost.record.batches import batch_at, parse_start
 from milepost.record.builder import KNOWN_FLAGS, empty_batch, pack_batch, rewrite_batch, rewrite_legacy
 from milepost.record.kernel import Columns, decode_records, encode_records
 from milepost.segment.append_unit import AppendUnit
@@ -83,6 +92,26 @@ class BatchFilter:
     exact_offsets: bool = False  # the index profile of Kafka 2.4.1 wants the last record's offset, not the batch's last
     stats: FilterStats = field(default_factory=FilterStats)
 
+    def clean_piece(self, data: bytes, keep_legacy_tombstones: bool, where: str = "") -> tuple[int, list[CleanedBatch]]:
+        """What is left of the whole batches in a piece of a file, and where they ended."""
+        survivors: list[CleanedBatch] = []
+        view, at = memoryview(data), 0
+        while True:
+            at, plain, records, keyless = self.offset_map.keep_batches(data, at, self.upper_bound, self.now_ms)
+            self.stats.records_read += records
+            self.stats.records_without_key += keyless
+            for position, size, last_offset, max_timestamp, count in plain:
+                self.stats.records_kept += count
+                unit = AppendUnit(last_offset, size, max_timestamp, last_offset)
+                survivors.append(CleanedBatch(view[position : position + size], unit))
+            batch = whole_batch(data, at, where)
+            if batch is None:
+                return at, survivors
+            survivor = self.clean(batch, keep_legacy_tombstones, where)
+            if survivor is not None:
+                survivors.append(survivor)
+            at += batch.size
+
     def clean(self, batch: AnyBatch, keep_legacy_tombstones: bool, where: str = "") -> CleanedBatch | None:
         """The batch as it goes into the cleaned segment; None when it does not."""
         batch.ensure_valid(where)
@@ -107,7 +136,8 @@ class BatchFilter:
         return self._clean_data(batch, horizon)
 
     def _clean_data(self, batch: RecordBatch, horizon: int | None) -> CleanedBatch | None:
-        columns, data = records_of(batch)
+        data, start, end = section_of(batch)
+        columns = decode_records(data, start, end, batch.record_count, batch.base_offset, batch.base_timestamp)
         keep_tombstones = horizon is None or self.now_ms < horizon
         kept, keyless, tombstones = self.offset_map.keep_records(columns, data, keep_tombstones)
         self.stats.records_kept += kept
@@ -186,13 +216,19 @@ class BatchFilter:
         return record.offset >= self.offset_map.get(record.key) and (record.value is not None or keep_tombstones)
 
 
-def records_of(batch: RecordBatch) -> tuple[Columns, Buffer]:
-    """The records of a batch as columns, and the buffer that the columns point into."""
-    data, start, end = batch.buffer, batch.position + HEADER_SIZE, batch.position + batch.size
+def whole_batch(data: bytes, at: int, where: str = "") -> AnyBatch | None:
+    """The batch at a place in a piece of a file; None when the piece ends before the batch does."""
+    if len(data) - at < HEADER_SIZE_UP_TO_MAGIC or at + parse_start(data, at, where=where)[0] > len(data):
+        return None
+    return batch_at(data, at, where=where)
+
+
+def section_of(batch: RecordBatch) -> tuple[Buffer, int, int]:
+    """The records section of a batch, decompressed: a buffer, and where in it the records start and end."""
     if batch.is_compressed:
         data = decompress(batch.codec, batch.payload())
-        start, end = 0, len(data)
-    return decode_records(data, start, end, batch.record_count, batch.base_offset, batch.base_timestamp), data
+        return data, 0, len(data)
+    return batch.buffer, batch.position + HEADER_SIZE, batch.position + batch.size
 
 
 def _cleaned(data: ReadableBuffer, batch: AnyBatch) -> CleanedBatch:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import CorruptIndex, KafkaStorage, SegmentOffsetOverflow
-from milepost.files import HandlePool, remove_file
+from milepost.files import HandlePool, read_file, remove_file
 from milepost.log import epochs as epochs_module
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
 from milepost.log.log import Log, Owner
@@ -170,12 +170,21 @@ class LogLoader:
             if names.is_segment_file(name, names.LOG):
                 self._ensure_regular(name)
                 segment = self._open_segment(int(name[: -len(names.LOG)]))
-                segment.log.holes = sorted(
-                    (Hole(*hole[1:]) for hole in holes if hole[0] == segment.base_offset and hole[2] <= segment.size),
-                    key=lambda hole: hole.position,
-                )
+                own = (Hole(*hole[1:]) for hole in holes if hole[0] == segment.base_offset)
+                segment.log.holes = sorted((hole for hole in own if self._is_there(segment, hole)), key=lambda hole: hole.position)
                 self.segments.add(segment)
         self._drop_below_start()
+
+    def _is_there(self, segment: Segment, hole: Hole) -> bool:
+        """A hole is over when its bytes are others than those copied aside: the log was cut below it and has grown again."""
+        size = hole.end - hole.position
+        if size <= 0 or hole.end > segment.size:
+            return False
+        name = names.hole_name(segment.base_offset, hole.position, hole.end, hole.first_offset, hole.next_offset)
+        path = f"{self.directory}/{name}"
+        if self.pool.disk.stat(path).st_size != size:
+            return False
+        return read_file(self.pool.disk, path, size) == segment.log.read(hole.position, size)
 
     def _ensure_regular(self, name: str) -> None:
         path = f"{self.directory}/{name}"
@@ -243,7 +252,8 @@ class LogLoader:
         self.report.holes += found.holes
         if found.bytes_cut:
             self._note_cut(segment, found)
-            self._drop_after(segment)
+            if self._following(segment) is None:
+                self._drop_after(segment)
 
     def _note_cut(self, segment: Segment, found: recovery.Recovered) -> None:
         note = f"{segment.log.path}: {found.bytes_cut} bytes behind offset {found.next_offset - 1} were not a whole batch and were cut off"

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The offset map of a cleaning: for each key seen in the dirty part of a log, the offset of its newest record.
 
-A key may be long and there may be millions, so the map holds only their MD5, in memory that never grows past what it was given:
+A key may be long and there may be millions of them, so the map holds only their MD5, and never more memory than it was given:
 
     bytes  field   a slot is empty when all 24 are zero
     16     hash    MD5 of the key; two keys with one MD5 would be taken for one (128 bits: it does not happen)
@@ -12,11 +12,15 @@ A key may be long and there may be millions, so the map holds only their MD5, in
     i < 13    |the four bytes of the hash from byte i on, as a signed number|, modulo the slots
     i >= 13   |the last four bytes + (i - 12)|, modulo the slots: from here on slot by slot
 
-32-bit sums wrap and |-2^31| is 0, as in Java. A table that got all slots at once would cost 128 MiB before the first key, so it starts small and is
-made four times as large when it fills; only its last size is the one that the formula above describes.
+32-bit sums wrap and |-2^31| is 0, as in Java. A table that got all slots at once would cost 128 MiB before the first key, so
+it starts small and is made four times as large when it fills; only its last size is the one the formula above describes.
 
 `desired` slots (`log.cleaner.io.buffer.load.factor` of all) is where a build stops: the rest of the log waits for the next cleaning.
 `latest_offset` is how far the map knows the log: records behind it are never judged by the map.
+
+Most batches of a compacted topic are small and *plain*: magic 2, not compressed, not transactional, not control. `put_batches` and
+`keep_batches` take runs of those without making an object of any; whatever else they meet is for the caller, who has
+`put_records` for the records of any batch and `keep_records` for its decoded columns.
 
 This file is Cython in pure-Python mode, like `record/kernel.py`: it runs uncompiled too, and the same tests run on both.
 """
@@ -26,6 +30,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 
+from milepost.codec.crc32c import crc32c
 from milepost.errors import InvalidArgument
 from milepost.record.kernel import Columns
 
@@ -53,7 +58,15 @@ SLOT_BYTES = 24
 FIRST_SLOTS = 1024
 GROWTH = 4
 FULL_AT = 0.7  # of a table that may still grow: above that, lookups get long
-RELEASE_GIL_ABOVE = 16  # keys; for fewer, giving the GIL away and taking it back costs more than it frees
+FEW = 8
+RELEASE_GIL_ABOVE = 16  # records; for fewer, giving the GIL away and taking it back costs more than it frees
+
+# C variables, since loops that run without the GIL cannot reach Python's.
+NOT_PLAIN = cython.declare(cython.int, 0x37)  # attributes: codec, transactional, control
+HORIZON = cython.declare(cython.int, 0x40)
+NO_ROOM = cython.declare(cython.int, 1)
+MALFORMED = cython.declare(cython.int, 2)
+NO_ROOM_LEFT, NOT_RECORDS = 1, 2  # the same two, for callers
 
 # MD5 (RFC 1321): 64 constants, floor(2^32 |sin(i)|), and 64 rotations.
 MD5_TABLE = array("I", [
@@ -138,40 +151,40 @@ class OffsetMap:
         high, low = _hash(data, 0, len(key), _words(MD5_TABLE))
         return _offset_at(_table(self._table), self._table_slots, high, low)
 
-    def put_records(self, columns, buffer: cython.const[cython.uchar][::1], first_offset: i64) -> int:
-        """Remember the records with a key from `first_offset` on; the row of the first that found the map full, or their number."""
-        count: Size = len(columns.offsets)
-        row: Size = 0
-        entries: i64
-        latest: i64
-        room: i64
-        slots: Size
-        data: Octets = _octets(buffer, len(buffer))
-        offsets: Longs = _longs(columns.offsets)
-        key_start: Ints = _ints(columns.key_start)
-        key_length: Ints = _ints(columns.key_length)
-        constants: Words = _words(MD5_TABLE)
-        table: Table
+    def put_records(
+        self, buffer: cython.const[cython.uchar][::1], start: Size, end: Size, count: i64, base_offset: i64, first_offset: i64
+    ):
+        """Remember the records of one batch, which lie in `buffer[start:end]`: 0, NO_ROOM_LEFT or NOT_RECORDS.
+
+        With NO_ROOM_LEFT, those before the first that did not fit are in the map, and `latest_offset` is the last one's.
+        """
+        if not 0 <= start <= end <= len(buffer):
+            raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(buffer)}")
+        return _put(self, _octets(buffer, len(buffer)), start, end, count, base_offset, first_offset)
+
+    def put_batches(self, buffer: cython.const[cython.uchar][::1], start: Size, first_offset: i64):
+        """Remember the records of the plain batches from position `start` on: (where the next batch is, whether the map is full).
+
+        The run ends at a batch that is not plain, not whole or not valid; or at one that did not find room for all its records.
+        """
+        end: Size = len(buffer)
+        at: Size = start
+        size: Size
+        status: cython.int
+        last_offset: i64
+        data: Octets = _octets(buffer, end)
+        view = memoryview(buffer)
         while True:
-            table = _table(self._table)
-            slots = self._table_slots
-            entries = self._entries
-            latest = self.latest_offset
-            room = min(self.desired, self._room)
-            if count > RELEASE_GIL_ABOVE:
-                with cython.nogil:
-                    row, entries, latest = _put_all(
-                        table, slots, entries, room, latest, data, offsets, key_start, key_length, row, count, first_offset, constants
-                    )
-            else:
-                row, entries, latest = _put_all(
-                    table, slots, entries, room, latest, data, offsets, key_start, key_length, row, count, first_offset, constants
-                )
-            self._entries = entries
-            self.latest_offset = latest
-            if row == count or entries >= self.desired:
-                return row
-            self._grow()
+            size = _plain_size(data, at, end)
+            if size == 0 or not _is_intact(view, at, size):
+                return at, False
+            status = _put(self, data, at + 61, at + size, _int(data, at + 57), _long(data, at), first_offset)
+            if status != 0:
+                return at, status == NO_ROOM
+            last_offset = _long(data, at) + _int(data, at + 23)
+            if last_offset >= first_offset:
+                self.latest_offset = last_offset
+            at += size
 
     def keep_records(self, columns, buffer: cython.const[cython.uchar][::1], keep_tombstones: cython.bint):
         """Reduce `columns` to the records that survive: (how many those are, how many had no key, how many kept have no value).
@@ -213,6 +226,51 @@ class OffsetMap:
                 del getattr(columns, name)[kept:]
         return kept, keyless, tombstones
 
+    def keep_batches(self, buffer: cython.const[cython.uchar][::1], start: Size, upper_bound: i64, now_ms: i64):
+        """Judge the plain batches from position `start` on: (where the next batch is, [kept, ..], records, records without key).
+
+        Kept is (position, size, last offset, largest timestamp, records) of a batch that survives as it is. The run ends as for
+        `put_batches`, and at a batch that survives in part, gets a delete horizon, or may have to be kept empty; and at one
+        with more than a few records: they would be judged twice if some of them survive and some do not.
+        """
+        end: Size = len(buffer)
+        at: Size = start
+        size: Size
+        count: Size
+        kept: Size
+        keyless: Size
+        tombstones: Size
+        records: Size = 0
+        dropped_keyless: Size = 0
+        latest: i64 = self.latest_offset
+        slots: Size = self._table_slots
+        last_offset: i64
+        data: Octets = _octets(buffer, end)
+        constants: Words = _words(MD5_TABLE)
+        table: Table = _table(self._table)
+        view = memoryview(buffer)
+        survivors = []
+        while True:
+            size = _plain_size(data, at, end)
+            if size == 0 or not _is_intact(view, at, size):
+                break
+            count = _int(data, at + 57)
+            if count > FEW:
+                break
+            kept, keyless, tombstones = _judge_batch(table, slots, latest, data, at, size, now_ms, constants)
+            last_offset = _long(data, at) + _int(data, at + 23)
+            if kept == 0:
+                if _long(data, at + 43) >= 0 or last_offset + 1 == upper_bound:
+                    break
+            elif kept < count or (tombstones > 0 and not data[at + 22] & HORIZON):
+                break
+            else:
+                survivors.append((at, size, last_offset, _long(data, at + 35), count))
+            records += count
+            dropped_keyless += keyless
+            at += size
+        return at, survivors, records, dropped_keyless
+
     @cython.locals(slot=Size, at=Size, old_slots=Size, new_slots=Size)
     def _grow(self) -> None:
         old_array = self._table
@@ -240,32 +298,6 @@ def md5(key) -> bytes:
     octets: cython.const[cython.uchar][::1] = key
     high, low = _hash(_octets(octets, len(key)), 0, len(key), _words(MD5_TABLE))
     return high.to_bytes(8, "big") + low.to_bytes(8, "big")
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((Size, i64, i64))
-@cython.locals(row=Size, at=Size, high=u64, low=u64)
-def _put_all(
-    table: Table, slots: Size, entries: i64, room: i64, latest: i64, data: Octets, offsets: Longs, key_start: Ints,
-    key_length: Ints, first_row: Size, count: Size, first_offset: i64, constants: Words,
-):  # fmt: skip
-    """Puts rows until one finds no room: that row, the number of entries, the last offset put."""
-    for row in range(first_row, count):
-        if key_length[row] < 0 or offsets[row] < first_offset:
-            continue
-        if entries >= room:
-            return row, entries, latest
-        high, low = _hash(data, key_start[row], key_length[row], constants)
-        at = 3 * _slot_of(table, slots, high, low)
-        if table[at] == 0 and table[at + 1] == 0 and table[at + 2] == 0:
-            entries += 1
-        table[at] = high
-        table[at + 1] = low
-        table[at + 2] = offsets[row]
-        latest = offsets[row]
-    return count, entries, latest
 
 
 @cython.cfunc
@@ -378,8 +410,8 @@ def _hash(data: Octets, start: Size, size: Size, constants: Words):
 @cython.locals(at=Size, left=Size, bits=u64)
 def _md5(data: Octets, size: Size, constants: Words):
     """Compiled only: hashlib costs a Python object and half a microsecond per key."""
-    state: u32[4]
-    tail: cython.uchar[128]
+    state = cython.declare(u32[4])
+    tail = cython.declare(cython.uchar[128])
     state[0] = 0x67452301
     state[1] = 0xEFCDAB89
     state[2] = 0x98BADCFE
@@ -407,32 +439,27 @@ def _md5(data: Octets, size: Size, constants: Words):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.locals(step=cython.int, a=u32, b=u32, c=u32, d=u32, mixed=u32, word=cython.int)
+@cython.locals(step=cython.int, a=u32, b=u32, c=u32, d=u32, mixed=u32)
 def _md5_block(state: Words, block: Octets, constants: Words) -> cython.void:
-    words: u32[16]
+    words = cython.declare(u32[16])
     memcpy(words, block, 64)
     a = state[0]
     b = state[1]
     c = state[2]
     d = state[3]
-    for step in range(64):
-        if step < 16:
-            mixed = (b & c) | (~b & d)
-            word = step
-        elif step < 32:
-            mixed = (d & b) | (~d & c)
-            word = (5 * step + 1) & 15
-        elif step < 48:
-            mixed = b ^ c ^ d
-            word = (3 * step + 5) & 15
-        else:
-            mixed = c ^ (b | ~d)
-            word = (7 * step) & 15
-        mixed = mixed + a + constants[step] + words[word]
-        a = d
-        d = c
-        c = b
-        b = b + ((mixed << constants[64 + step]) | (mixed >> (32 - constants[64 + step])))
+    # Four loops and not one with a choice inside: the compiler unrolls them.
+    for step in range(16):
+        mixed = ((b & c) | (~b & d)) + a + constants[step] + words[step]
+        a, d, c, b = d, c, b, b + _rotated(mixed, constants[64 + step])
+    for step in range(16, 32):
+        mixed = ((d & b) | (~d & c)) + a + constants[step] + words[(5 * step + 1) & 15]
+        a, d, c, b = d, c, b, b + _rotated(mixed, constants[64 + step])
+    for step in range(32, 48):
+        mixed = (b ^ c ^ d) + a + constants[step] + words[(3 * step + 5) & 15]
+        a, d, c, b = d, c, b, b + _rotated(mixed, constants[64 + step])
+    for step in range(48, 64):
+        mixed = (c ^ (b | ~d)) + a + constants[step] + words[(7 * step) & 15]
+        a, d, c, b = d, c, b, b + _rotated(mixed, constants[64 + step])
     state[0] += a
     state[1] += b
     state[2] += c
@@ -444,8 +471,219 @@ def _md5_block(state: Words, block: Octets, constants: Words) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.returns(u32)
+def _rotated(number: u32, bits: u32):
+    return (number << bits) | (number >> (32 - bits))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(u32)
 def _swapped(number: u32):
     return (number << 24) | ((number & 0xFF00) << 8) | ((number >> 8) & 0xFF00) | (number >> 24)
+
+
+# Plain batches, read where they lie.
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(Size)
+@cython.locals(size=i64, count=i64)
+def _plain_size(data: Octets, at: Size, end: Size):
+    """The size of the whole, plain batch at `at`, or 0 when there is none."""
+    if end - at < 61:
+        return 0
+    size = 12 + _int(data, at + 8)
+    count = _int(data, at + 57)
+    if size < 61 or size > end - at or data[at + 16] != 2 or data[at + 22] & NOT_PLAIN or count < 0 or count > size:
+        return 0
+    return size
+
+
+@cython.cfunc
+def _is_intact(view, at: Size, size: Size):
+    return crc32c(view[at + 21 : at + size]) == int.from_bytes(view[at + 17 : at + 21], "big")
+
+
+@cython.cfunc
+@cython.returns(cython.int)
+@cython.locals(status=cython.int, entries=i64, latest=i64, room=i64, slots=Size)
+def _put(offset_map, data: Octets, start: Size, end: Size, count: i64, base_offset: i64, first_offset: i64):
+    """Puts the records of one batch, and makes the table larger as they need it."""
+    constants: Words = _words(MD5_TABLE)
+    table: Table
+    while True:
+        table = _table(offset_map._table)
+        slots = offset_map._table_slots
+        entries = offset_map._entries
+        latest = offset_map.latest_offset
+        room = min(offset_map.desired, offset_map._room)
+        if count > RELEASE_GIL_ABOVE:
+            with cython.nogil:
+                status, entries, latest = _put_section(
+                    table, slots, entries, room, latest, data, start, end, count, base_offset, first_offset, constants
+                )
+        else:
+            status, entries, latest = _put_section(
+                table, slots, entries, room, latest, data, start, end, count, base_offset, first_offset, constants
+            )
+        offset_map._entries = entries
+        offset_map.latest_offset = latest
+        if status != NO_ROOM or entries >= offset_map.desired:
+            return status
+        offset_map._grow()  # and the records once more: a key put twice is the same key
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((cython.int, i64, i64))
+@cython.locals(offset=i64, key=Size, key_length=i64, _=i64, slot=Size, high=u64, low=u64)
+def _put_section(
+    table: Table, slots: Size, entries: i64, room: i64, latest: i64, data: Octets, record: Size, end: Size, count: i64,
+    base_offset: i64, first_offset: i64, constants: Words,
+):  # fmt: skip
+    """Puts records as far as there is room: the status, the number of entries, the last offset put."""
+    while count > 0:
+        count -= 1
+        offset, key, key_length, _, record = _fields(data, record, end)
+        if record < 0:
+            return MALFORMED, entries, latest
+        offset += base_offset
+        if key_length < 0 or offset < first_offset:
+            continue
+        if entries >= room:
+            return NO_ROOM, entries, latest
+        high, low = _hash(data, key, key_length, constants)
+        slot = 3 * _slot_of(table, slots, high, low)
+        if table[slot] == 0 and table[slot + 1] == 0 and table[slot + 2] == 0:
+            entries += 1
+        table[slot] = high
+        table[slot + 1] = low
+        table[slot + 2] = offset
+        latest = offset
+    return 0, entries, latest
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((Size, Size, Size))
+@cython.locals(count=i64, record=Size, end=Size, base_offset=i64, offset=i64, key=Size, key_length=i64, value_length=i64)
+@cython.locals(kept=Size, keyless=Size, tombstones=Size, high=u64, low=u64, keep_tombstones=cython.bint)
+def _judge_batch(table: Table, slots: Size, latest: i64, data: Octets, at: Size, size: Size, now_ms: i64, constants: Words):
+    """How many records of one batch survive (-1: it is malformed), how many have no key, how many survivors have no value."""
+    kept = keyless = tombstones = 0
+    keep_tombstones = not data[at + 22] & HORIZON or now_ms < _long(data, at + 27)
+    record = at + 61
+    end = at + size
+    base_offset = _long(data, at)
+    count = _int(data, at + 57)
+    while count > 0:
+        count -= 1
+        offset, key, key_length, value_length, record = _fields(data, record, end)
+        if record < 0:
+            return -1, 0, 0
+        offset += base_offset
+        if offset <= latest:
+            if key_length < 0:
+                keyless += 1
+                continue
+            if value_length < 0 and not keep_tombstones:
+                continue
+            high, low = _hash(data, key, key_length, constants)
+            if offset < _offset_at(table, slots, high, low):
+                continue
+        if value_length < 0:
+            tombstones += 1
+        kept += 1
+    return kept, keyless, tombstones
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((i64, Size, i64, i64, Size))
+@cython.locals(record_end=Size, number=i64, offset_delta=i64, key=Size, key_length=i64, value_length=i64)
+def _fields(data: Octets, at: Size, end: Size):
+    """Offset delta, where the key is, its length, the value's length (below 0: null), where the next record is (-1: malformed)."""
+    number, at = _number(data, at, end)
+    if at < 0 or number < 1 or number > end - at:
+        return 0, 0, 0, 0, -1
+    record_end = at + number
+    number, at = _number(data, at + 1, record_end)
+    if at < 0:
+        return 0, 0, 0, 0, -1
+    offset_delta, at = _number(data, at, record_end)
+    if at < 0:
+        return 0, 0, 0, 0, -1
+    key_length, at = _number(data, at, record_end)
+    if at < 0 or key_length > record_end - at:
+        return 0, 0, 0, 0, -1
+    key = at
+    if key_length > 0:
+        at += key_length
+    value_length, at = _number(data, at, record_end)
+    if at < 0 or value_length > record_end - at:
+        return 0, 0, 0, 0, -1
+    return offset_delta, key, key_length, value_length, record_end
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns((i64, Size))
+@cython.locals(raw=u64, byte=u64, shift=cython.int)
+def _number(data: Octets, at: Size, end: Size):
+    """The zigzag varint at `at` and the position behind it, -1 when it does not end. The kernel's is stricter; its caller
+    is asked whenever this one is in doubt."""
+    raw = 0
+    shift = 0
+    while at < end and shift < 64:
+        byte = data[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
+        shift += 7
+    return 0, -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(i64)
+def _int(data: Octets, at: Size):
+    """Four bytes, big-endian, signed."""
+    if cython.compiled:
+        return cython.cast(
+            cython.int,
+            cython.cast(cython.uint, data[at]) << 24
+            | cython.cast(cython.uint, data[at + 1]) << 16
+            | cython.cast(cython.uint, data[at + 2]) << 8
+            | data[at + 3],
+        )
+    else:
+        return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.returns(i64)
+def _long(data: Octets, at: Size):
+    if cython.compiled:
+        return cython.cast(i64, cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)))
+    else:
+        return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 # The memory of arrays, which the callers keep alive; uncompiled, the arrays themselves.

@@ -1,16 +1,17 @@
 """Which segments of a log are old enough to go: below the log start, beyond the size, past the time.
 
-One pass asks three questions, in this order, each of the oldest segment first and no further than the first "no":
+One pass asks three questions, each of the oldest segment first and no further than the first "no":
 
-    log start   does the next segment start at or below the log start? (records were deleted by request; asked for every policy)
-    size        does the log without this segment still hold `retention.bytes`?                        (cleanup.policy delete)
-    time        is the newest record older than `retention.ms`? A segment without timestamps has its file's age   (delete)
+    log start   does the next segment start at or below the log start? (records were deleted by request)     any cleanup.policy
+    size        does the log still hold `retention.bytes` without this segment?                              delete
+    time        is its newest record older than `retention.ms`? (without timestamps: the file's age)         delete
 
-A segment goes only as a whole, only if the high watermark has passed its end, and never if it is the last one and empty. When every segment may
-go, the log rolls first, so that its end offset has a segment to live in. A record stamped far in the future therefore keeps its segment, and all
-behind it, from being deleted by time: as in Kafka.
+A segment goes as a whole, only if the high watermark has passed its end, and never if it is the last one and empty. When every
+segment may go, the log rolls first, so that its end offset has a segment to live in. A record stamped far in the future keeps its
+segment, and all behind it, from being deleted by time: as in Kafka.
 
-`Log.delete_segments` does the deleting: new log start published, files renamed to `.deleted`, removed after `file.delete.delay.ms` (rule W-6).
+`Log.delete_segments` does the deleting: the new log start is published, files are renamed to `.deleted`, and removed after
+`file.delete.delay.ms` (rule W-6).
 """
 
 from __future__ import annotations

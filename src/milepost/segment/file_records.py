@@ -185,6 +185,15 @@ class FileRecords:
                 )
         return found
 
+    def start_of(self, offset: int, start: int = 0) -> int:
+        """Where the first batch or hole begins that reaches `offset`, from position `start` on; the end when none does."""
+        found = [hole.position for hole in self.holes if hole.position >= start and hole.next_offset > offset]
+        for place in self.positions(start):
+            if place.last_offset >= offset:
+                found.append(place.position)
+                break
+        return min(found, default=self.size_in_bytes)
+
     def positions(self, start: int = 0) -> Iterator[BatchPosition]:
         """Every whole batch from position `start` on, from a few bytes of each header."""
         for position, size, chunk, at in self._walk_headers(start):
@@ -222,6 +231,8 @@ class FileRecords:
     def header_at(self, position: int) -> AnyBatch:
         """The batch at `position`, as far as its header: its records are not read."""
         header = self.read(position, HEADER_SIZE)
-        if len(header) > HEADER_SIZE_UP_TO_MAGIC - 1 and header[16] >= 2:
+        if len(header) < HEADER_SIZE_UP_TO_MAGIC:
+            raise CorruptRecord(f"{self.path}: no batch starts at position {position} of {self.size_in_bytes}")
+        if header[16] >= 2:
             return RecordBatch(header)
         return batch_at(self.read(position, self.checked_size(header, 0, position)), 0, where=self.path)

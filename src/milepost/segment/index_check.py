@@ -2,7 +2,7 @@
 
 Kafka stopped asking in 2.3, to start faster, and so comes up with a wrong end offset over a garbled index. These
 questions cost two small reads a segment: are the files there and whole, does the last offset entry point at a batch,
-and does the time index reach as far as the log does. The order of *all* entries is checked by
+and does the time index reach as far as the log does, and no further. The order of *all* entries is checked by
 `SparseIndex.check_order` when the segment is first looked into.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from milepost.errors import CorruptIndex, CorruptRecord
 from milepost.files import Disk
-from milepost.segment.file_records import FileRecords
+from milepost.segment.file_records import BatchPosition, FileRecords
 from milepost.segment.offset_index import OffsetIndex, OffsetPosition
 from milepost.segment.sparse_index import SparseIndex
 from milepost.segment.time_index import TimeIndex
@@ -43,8 +43,11 @@ def check_last_entries(log: FileRecords, offset_index: OffsetIndex, time_index: 
     ends_at_entry = not offset_index.entries
     newest = offset_index.base_offset - 1
     largest = -1
+    last_time, bearer = time_index.last_entry, None
     try:
         for batch in log.positions(start.position):
+            if bearer is None and last_time.offset <= batch.last_offset:
+                bearer = batch
             ends_at_entry = ends_at_entry or batch.last_offset == start.offset
             if batch.last_offset <= newest:
                 raise CorruptIndex(f"{offset_index.path}: its last entry {start} does not lead to a run of batches")
@@ -54,6 +57,19 @@ def check_last_entries(log: FileRecords, offset_index: OffsetIndex, time_index: 
     if not ends_at_entry:
         raise CorruptIndex(f"{offset_index.path}: no batch from position {start.position} on ends at offset {start.offset}")
     _check_time(time_index, newest, largest)
+    if time_index.entries:
+        if last_time.offset < start.offset:
+            bearer = _batch_before(log, offset_index, last_time.offset)
+        if bearer is None or bearer.max_timestamp != last_time.timestamp:
+            raise CorruptIndex(f"{time_index.path}: its last entry is {last_time}, and the batch there is {bearer}")
+
+
+def _batch_before(log: FileRecords, offset_index: OffsetIndex, offset: int) -> BatchPosition | None:
+    """The batch of the newest record, when that lies before the last index entry: records came out of the order of their times."""
+    try:
+        return log.search_for(offset, offset_index.lookup(offset).position)
+    except CorruptRecord as error:
+        raise CorruptIndex(f"{offset_index.path}: it does not lead to offset {offset} ({error})") from error
 
 
 def _check_time(time_index: TimeIndex, newest: int, largest: int) -> None:

@@ -15,6 +15,7 @@ A second recovery changes no byte.
 
 from __future__ import annotations
 
+import functools
 import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,12 +51,13 @@ class Recovered:
 
 def recover(segment: Segment, on_batch: BatchListener | None = None, following: Following = lambda: None) -> Recovered:
     """Check every batch and rebuild the indexes. `following` tells where the next segment with valid batches starts, if there is one."""
+    following = functools.cache(following)
     segment.log.holes = []
     rebuild = _Rebuild(segment)
     position, next_offset = 0, segment.base_offset
     result = Recovered(next_offset)
     while True:
-        position, next_offset = _walk(segment, position, next_offset, rebuild, on_batch)
+        position, next_offset = _walk(segment, position, next_offset, rebuild, on_batch, following)
         size = segment.log.size_in_bytes
         if position >= size:
             break
@@ -114,15 +116,26 @@ class _Rebuild:
 
 
 def _walk(
-    segment: Segment, position: int, next_offset: int, rebuild: _Rebuild, on_batch: BatchListener | None
+    segment: Segment, position: int, next_offset: int, rebuild: _Rebuild, on_batch: BatchListener | None, following: Following
 ) -> tuple[int, int]:
     """Go as far as the batches are valid; the position and the offset reached."""
     try:
         for start, batch in segment.log.batches(position):
             batch.ensure_valid(segment.log.path)
-            if _first_offset(batch) < next_offset or batch.last_offset < _first_offset(batch):
+            first = _first_offset(batch)
+            if first < next_offset or batch.last_offset < first:
                 break
+            if first > next_offset:
+                behind = following()
+                if behind is not None and behind <= batch.last_offset:
+                    break
+                if _is_wrong_offset(segment, start + batch.size, next_offset, batch.last_offset):
+                    break
             if batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+                behind = following()
+                if behind is None or behind <= batch.last_offset:
+                    # Only the cleaner ever overfilled segments, and never the last one: this is damage.
+                    break
                 raise SegmentOffsetOverflow(
                     f"{segment.log.path}: offset {batch.last_offset} does not fit four bytes relative to base {segment.base_offset}",
                     segment.base_offset,
@@ -135,6 +148,22 @@ def _walk(
     except (CorruptRecord, InvalidRecord):
         pass
     return position, next_offset
+
+
+def _is_wrong_offset(segment: Segment, position: int, next_offset: int, last_offset: int) -> bool:
+    """Whether the batch at `position`, behind one that jumps ahead to `last_offset`, goes on below that.
+
+    The CRC does not cover the offset, so a valid batch may carry a wrong one. Taken at its word it would make every
+    batch behind it look old.
+    """
+    try:
+        behind = segment.log.header_at(position)
+        if next_offset <= _first_offset(behind) <= last_offset:
+            _, whole = next(segment.log.batches(position, position + behind.size), (0, None))
+            return whole is not None and whole.is_valid()
+    except (CorruptRecord, InvalidRecord):
+        pass
+    return False
 
 
 def has_valid_batch(segment: Segment) -> bool:

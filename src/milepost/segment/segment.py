@@ -123,7 +123,7 @@ class Segment:
 
     def append(self, buffers: Sequence[ReadableBuffer], units: Sequence[IndexedUnit]) -> None:
         """Write batches at the end, and whatever index entries they earn. A failure leaves the segment as it was."""
-        size = units[0].size
+        size, first = units[0].size, units[0].last_offset
         if len(units) > 1:
             size = sum(unit.size for unit in units)
             if self.profile is IndexProfile.PER_APPEND:
@@ -146,7 +146,7 @@ class Segment:
                 self._index(unit, position)
                 position += unit.size
         except OSError:
-            self.truncate_to(units[0].last_offset)
+            self.truncate_to(first)
             raise
 
     def _index(self, unit: IndexedUnit, position: int) -> None:
@@ -181,9 +181,10 @@ class Segment:
 
     def activate(self) -> None:
         """Make room in the index files."""
+        self._check_order()
         self.offset_index.open_active()
         self.time_index.open_active()
-        self._is_active = self._order_checked = True
+        self._is_active = True
 
     def seal(self) -> None:
         """The segment ends here: closing time entry, indexes and log trimmed."""
@@ -216,7 +217,9 @@ class Segment:
     def first_timestamp(self) -> int | None:
         """The largest timestamp of the first batch; None while the segment is empty."""
         if self._first_timestamp is None and self.log.size_in_bytes:
-            self._first_timestamp = self.log.header_at(0).max_timestamp
+            # Not simply the batch at position 0: the log may begin with a hole.
+            first = next(self.log.positions(), None)
+            self._first_timestamp = None if first is None else first.max_timestamp
         return self._first_timestamp
 
     # Looking up.
@@ -321,11 +324,11 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and everything behind it; the number of bytes that went."""
         self.activate()
-        found = self.log.search_for(offset, self.offset_index.lookup(offset).position)
+        position = self.log.start_of(offset, self.offset_index.lookup(offset).position)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        cut = self.log.truncate_to(found.position) if found else 0
+        cut = self.log.truncate_to(position)
         if self.log.size_in_bytes == 0:
             self.created_ms = self.clock.now_ms()
             self._first_timestamp = None

@@ -1,0 +1,207 @@
+"""Making a damaged directory whole again: first what would be done, then, when asked, doing it.
+
+    plan = plan_repair("data")              reads only
+    plan.steps                              what would change, one sentence each
+    apply_repair(plan, kept="…")            changes it; what was replaced is kept under `kept`
+
+What verify finds decides what is done:
+
+    damaged bytes in a log     taken out; the batches behind them move forward. Their offsets become a gap, which is noted in an empty
+                               file (`00000000000000000094.log.gap-115-119`) so that nobody takes it for a lost segment
+    a sparse index             rebuilt from the log, with index.interval.bytes as given
+    a transaction index        rebuilt from the log; entries whose marker is lost stay
+    a snapshot, a stray index  moved aside: a start makes snapshots anew
+    leader epochs              read from the batches
+    a checkpoint               values behind the end of a log are lowered; one that does not parse becomes empty, which costs work, not
+                               records
+
+Not repaired: batches that are as they were written (their CRC is right) but make no sense, a lost topic id, a lost
+`meta.properties`, files that are links or cannot be read. They stay findings.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidArgument
+from milepost.files import Disk
+from milepost.inspect.findings import Finding, Remedy, Report
+from milepost.inspect.log_file import Damage, LogFile
+from milepost.inspect.paths import PathKind, is_partition_name, look_at, partitions_in
+from milepost.inspect.verify import check_data_directory_files
+from milepost.inspect.verify_epochs import learned
+from milepost.inspect.verify_partition import PartitionCheck
+from milepost.inspect.verify_segment import Gap, first_offset_of
+from milepost.log import directory as data_directory
+from milepost.log.epochs import EpochEntry
+from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.segment import names
+from milepost.segment.txn_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change, said in a sentence."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+@dataclass(slots=True)
+class Cut:
+    """The stretches of a `.log` that go, in order, and the offsets that are missing afterwards."""
+
+    stretches: list[tuple[int, int]] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartitionPlan:
+    directory: str
+    end_offset: int = 0
+    cuts: dict[int, Cut] = field(default_factory=dict)
+    # Base offset -> suffixes of the sparse indexes to rebuild.
+    indexes: dict[int, set[str]] = field(default_factory=dict)
+    txn_indexes: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
+    removals: list[str] = field(default_factory=list)
+    epochs: list[EpochEntry] | None = None
+    gaps: list[tuple[int, Gap]] = field(default_factory=list)
+
+    @property
+    def is_named(self) -> bool:
+        """Copies may have any name; then the data directory around them says nothing about them."""
+        return is_partition_name(posixpath.basename(posixpath.abspath(self.directory)))
+
+    @property
+    def partition(self) -> TopicPartition:
+        return parse_directory_name(posixpath.basename(posixpath.abspath(self.directory)))[0]
+
+
+@dataclass(slots=True)
+class Plan:
+    path: str
+    data_directory: str
+    config: LogConfig
+    partitions: list[PartitionPlan] = field(default_factory=list)
+    # Checkpoint file -> partition -> the offset to lower it to, None to drop the line; an empty file for one that does not parse.
+    checkpoints: dict[str, dict[TopicPartition, int | None] | None] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    unrepaired: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.steps
+
+
+def plan_repair(path: str, config: LogConfig | None = None, disk: Disk | None = None) -> Plan:
+    """What would make the partition directory or data directory `path` whole."""
+    disk, config = disk or Disk(), config or LogConfig()
+    target = look_at(disk, path)
+    if target.kind is PathKind.FILE:
+        raise InvalidArgument(f"{path}: a single file cannot be repaired by itself; name its partition directory")
+    if target.kind is PathKind.PARTITION:
+        plan = Plan(path, posixpath.dirname(posixpath.abspath(target.path)), config)
+        directories = [target.path]
+    else:
+        plan = Plan(path, posixpath.abspath(target.path), config)
+        directories = [f"{target.path}/{name}" for name in partitions_in(disk, target.path) if not parse_directory_name(name)[1]]
+        report = Report()
+        check_data_directory_files(disk, target.path, report)
+        _plan_checkpoints(plan, report)
+    for directory in directories:
+        _plan_partition(plan, disk, directory)
+    return plan
+
+
+def _plan_checkpoints(plan: Plan, report: Report) -> None:
+    for finding in report.findings:
+        if finding.remedy is Remedy.REWRITE_CHECKPOINT:
+            plan.checkpoints[posixpath.basename(finding.file)] = None
+            plan.steps.append(Step(finding.file, f"{finding.what}: it becomes empty"))
+        else:
+            plan.unrepaired.append(finding)
+
+
+def _plan_partition(plan: Plan, disk: Disk, directory: str) -> None:
+    report = Report()
+    check = PartitionCheck(disk, directory, report)
+    check.run()
+    partition = PartitionPlan(directory, check.state.next_offset)
+    handled: set[tuple[Remedy, str]] = set()
+    for finding in (*report.findings, *report.notes):
+        if finding.remedy is None:
+            if not finding.is_note:
+                plan.unrepaired.append(finding)
+        elif (finding.remedy, finding.file) not in handled:
+            handled.add((finding.remedy, finding.file))
+            _plan_finding(plan, partition, check, finding)
+    for gap in check.unexplained_gaps:
+        partition.gaps.append((max((base for base in check.bases if base <= gap.first), default=gap.first), gap))
+        plan.steps.append(Step(gap.file, f"offsets {gap.first} to {gap.next - 1} are accepted as lost"))
+    for base in partition.cuts:
+        partition.indexes[base] = {names.INDEX, names.TIME_INDEX}
+    for base, suffixes in sorted(partition.indexes.items()):
+        for suffix in sorted(suffixes):
+            what = f"rebuilt from the log, index.interval.bytes {plan.config.index_interval_bytes}"
+            plan.steps.append(Step(f"{directory}/{names.file_name(base, suffix)}", what))
+    if handled:
+        plan.partitions.append(partition)
+
+
+def _plan_finding(plan: Plan, partition: PartitionPlan, check: PartitionCheck, finding: Finding) -> None:
+    name = posixpath.basename(finding.file)
+    base = names.offset_of(name) or 0
+    if finding.remedy is Remedy.CUT:
+        _plan_cut(plan, partition, check, base, finding.file)
+    elif finding.remedy is Remedy.REBUILD_INDEXES:
+        partition.indexes.setdefault(base, set()).add(posixpath.splitext(name)[1])
+    elif finding.remedy is Remedy.REBUILD_TXN_INDEX:
+        partition.txn_indexes[base] = check.corrected_txn_indexes[base]
+        plan.steps.append(Step(finding.file, f"rebuilt from the log, {len(partition.txn_indexes[base])} aborted transactions"))
+    elif finding.remedy is Remedy.REMOVE:
+        partition.removals.append(finding.file)
+        plan.steps.append(Step(finding.file, f"{finding.what}: it is moved aside"))
+    elif finding.remedy is Remedy.LEARN_EPOCHS:
+        start = max(check.around.log_start or 0, check.bases[0] if check.bases else 0)
+        partition.epochs = learned(check.state.changes, start)
+        plan.steps.append(Step(finding.file, f"{finding.what}: the {len(partition.epochs)} epochs of the batches are written"))
+    elif finding.remedy is Remedy.REWRITE_CHECKPOINT:
+        _plan_lowering(plan, partition, finding)
+
+
+def _plan_cut(plan: Plan, partition: PartitionPlan, check: PartitionCheck, base: int, path: str) -> None:
+    """Walk the log once more for the exact stretches."""
+    cut = partition.cuts[base] = Cut()
+    next_base = next((later for later in check.bases if later > base), None)
+    next_offset, hole = base, False
+    with LogFile(check.disk, path, base, None if next_base is None else next_base - 1) as log:
+        for position, found in log.walk():
+            if isinstance(found, Damage):
+                cut.stretches.append((position, found.end))
+                hole = True
+                continue
+            if hole and (first := first_offset_of(found, next_offset)) > next_offset:
+                cut.gaps.append(Gap(path, next_offset, first))
+            next_offset, hole = found.last_offset + 1, False
+    if hole and next_base is not None and next_base > next_offset:
+        cut.gaps.append(Gap(path, next_offset, next_base))
+    for start, end in cut.stretches:
+        plan.steps.append(Step(path, f"bytes {start} to {end} are taken out"))
+    for gap in cut.gaps:
+        partition.gaps.append((base, gap))
+        plan.steps.append(Step(path, f"offsets {gap.first} to {gap.next - 1} become a gap"))
+
+
+def _plan_lowering(plan: Plan, partition: PartitionPlan, finding: Finding) -> None:
+    name = posixpath.basename(finding.file)
+    lowered = plan.checkpoints.setdefault(name, {})
+    is_start = name == data_directory.LOG_STARTS
+    if lowered is not None:
+        lowered[partition.partition] = None if is_start else partition.end_offset
+    to = "its line is dropped" if is_start else f"it becomes {partition.end_offset}"
+    plan.steps.append(Step(finding.file, f"{finding.what}: {to}"))

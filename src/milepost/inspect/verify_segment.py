@@ -1,0 +1,316 @@
+"""One segment, checked in one pass over its `.log`: batches, records, both sparse indexes; and its transaction index at the end.
+
+What goes from segment to segment (the next offset, producers, leader epochs) is in `LogState`. Where a segment is the last one
+of a directory that was not closed cleanly, a crash may have left it torn: the end of the log, unused index slots and entries
+that point behind the end are then notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from milepost.errors import MilepostError
+from milepost.files import Disk
+from milepost.inspect import index_files
+from milepost.inspect.findings import Finding, Remedy, Report
+from milepost.inspect.index_files import IndexFile
+from milepost.inspect.log_file import Damage, LogFile
+from milepost.inspect.verify_batch import check_batch, check_header, check_marker
+from milepost.inspect.verify_epochs import EpochChange
+from milepost.inspect.verify_indexes import OffsetIndexCheck, TimeIndexCheck
+from milepost.inspect.verify_producers import ProducerReplay
+from milepost.record.batch import DELETE_HORIZON_FLAG, NO_TIMESTAMP, RecordBatch
+from milepost.record.batches import AnyBatch
+from milepost.segment import names
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
+from milepost.segment.txn_index import AbortedTransaction
+
+Progress = Callable[[int], None]
+REBUILDS = "repair rebuilds it"
+NO_INDEX = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets from `first` up to, not including, `next` that no batch holds; `file` is the segment where that shows."""
+
+    file: str = field(compare=False)
+    first: int
+    next: int
+
+
+@dataclass(slots=True)
+class LogState:
+    """What the walk knows after each batch."""
+
+    next_offset: int
+    replay: ProducerReplay
+    last_epoch: int = -1
+    changes: list[EpochChange] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    # Gaps that are known: left by damage in this walk, or accepted by an earlier repair.
+    lost: set[Gap] = field(default_factory=set)
+    looks_compacted: bool = False
+    is_damaged: bool = False
+
+    def is_missing(self, offset: int) -> bool:
+        """Whether the offset lies in a gap."""
+        return any(gap.first <= offset < gap.next for gap in (*self.gaps, *self.lost))
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Where a segment stands. `may_be_torn`: the last one of a directory without a marker of a clean stop."""
+
+    directory: str
+    base_offset: int
+    next_base: int | None
+    may_be_torn: bool
+    recovery_point: int = 0
+    headers_only: bool = False
+    checks_txn_index: bool = True
+
+
+class SegmentCheck:
+    def __init__(self, disk: Disk, where: Circumstances, state: LogState, report: Report, snapshots: Callable[[int], None]):
+        """`snapshots` is called with each batch's first offset before the batch is taken in."""
+        self.disk = disk
+        self.where = where
+        self.state = state
+        self.report = report
+        self._snapshots = snapshots
+        self.log_path = self._path(names.LOG)
+        self._valid_end = 0
+        # What the transaction index should hold, if it does not.
+        self.corrected_txn_index: list[AbortedTransaction] | None = None
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.where.directory}/{names.file_name(self.where.base_offset, suffix)}"
+
+    def run(self, progress: Progress = lambda done: None) -> None:
+        self.report.segments += 1
+        self.state.replay.start_segment()
+        where = self.where
+        try:
+            with LogFile(self.disk, self.log_path, where.base_offset, None if where.next_base is None else where.next_base - 1) as log:
+                self.report.bytes += log.size
+                offset_index, time_index = self._open_index(names.INDEX, log.size), self._open_index(names.TIME_INDEX, log.size)
+                offsets = OffsetIndexCheck(offset_index, self._sayer(names.INDEX))
+                times = TimeIndexCheck(time_index, self._sayer(names.TIME_INDEX), not where.headers_only)
+                newest = self._walk(log, offsets, times, progress)
+                progress(log.size)
+                self._close_indexes(offsets, times, newest, bool(time_index.data) or self.disk.exists(time_index.path))
+                self._check_txn_index()
+        except OSError as error:
+            self._found(error.filename or self.log_path, f"cannot be read: {error.strerror or error}")
+            self.state.is_damaged = True
+        except MilepostError as error:
+            self._found(self.log_path, str(error).removeprefix(f"{self.log_path}: "))
+            self.state.is_damaged = True
+
+    def _found(
+        self, file: str, what: str, advice: str = "", position: int | None = None, remedy: Remedy | None = None, note: bool = False
+    ) -> None:
+        self.report.add(Finding(file, what, advice, position, remedy, note))
+
+    # The log.
+
+    def _walk(self, log: LogFile, offsets: OffsetIndexCheck, times: TimeIndexCheck, progress: Progress) -> int:
+        """Every batch, once; the largest timestamp of the segment."""
+        state, report, headers_only = self.state, self.report, self.where.headers_only
+        newest = NO_TIMESTAMP
+        hole: Damage | None = None
+        for position, batch in log.walk():
+            if isinstance(batch, Damage):
+                state.is_damaged, state.replay.is_exact = True, False
+                if batch.is_tail:
+                    self._tail(batch)
+                else:
+                    hole = batch
+                    offsets.skip(batch.end)
+                continue
+            report.batches += 1
+            if isinstance(batch, RecordBatch):
+                first_offset, last_offset = batch.base_offset, batch.base_offset + batch.last_offset_delta
+                count, wrong = (max(batch.record_count, 0), check_header(batch)) if headers_only else check_batch(batch)
+                if batch.partition_leader_epoch != state.last_epoch:
+                    self._epoch(position, batch)
+                if batch.record_count <= batch.last_offset_delta or batch.attributes & DELETE_HORIZON_FLAG:
+                    state.looks_compacted, state.replay.is_exact = True, False
+            else:
+                last_offset = batch.last_offset
+                # A compressed set of an old format does not say where it starts; a plain message stands for itself.
+                first_offset = state.next_offset if batch.is_compressed and hole is None else first_offset_of(batch, state.next_offset)
+                count, wrong = (1, "") if headers_only else check_batch(batch)
+            report.records += count
+            if wrong:
+                self._found(self.log_path, f"the batch with offsets {first_offset} to {last_offset}: {wrong}", position=position)
+            if hole is not None:
+                self._hole(hole, first_offset)
+                times.skip(first_offset)
+                hole = None
+            if first_offset != state.next_offset:
+                self._offset_jump(position, first_offset)
+            if last_offset < first_offset or last_offset > log.max_offset:
+                self._out_of_range(position, first_offset, last_offset)
+            self._snapshots(first_offset)
+            if batch.producer_id >= 0:
+                self._producer(position, batch)
+            if position >= offsets.next_position:
+                offsets.reach(position)
+            if last_offset == offsets.awaited:
+                offsets.awaited = -1
+            if last_offset >= times.next_offset:
+                times.reach(batch, first_offset, newest)
+            if batch.max_timestamp > newest:
+                newest = batch.max_timestamp
+            if last_offset >= state.next_offset:
+                state.next_offset = last_offset + 1
+            self._valid_end = position + batch.size
+            progress(position)
+        return newest
+
+    def _epoch(self, position: int, batch: RecordBatch) -> None:
+        state, epoch = self.state, batch.partition_leader_epoch
+        if epoch < 0:
+            return
+        if epoch < state.last_epoch:
+            what = f"the batch at offset {batch.base_offset} carries leader epoch {epoch}, and an earlier one {state.last_epoch}"
+            self._found(self.log_path, what, "compare with another replica", position)
+            return
+        state.changes.append(EpochChange(epoch, batch.base_offset, state.last_epoch, state.next_offset - 1))
+        state.last_epoch = epoch
+
+    def _offset_jump(self, position: int, first_offset: int) -> None:
+        state = self.state
+        if first_offset < state.next_offset:
+            what = f"a batch starts at offset {first_offset}, and the one before it ends at {state.next_offset - 1}"
+            self._found(self.log_path, what, "offsets must rise; compare with another replica", position)
+            state.is_damaged = True
+        else:
+            gap = Gap(self.log_path, state.next_offset, first_offset)
+            state.gaps.append(gap)
+            # Between two segments it may be a segment that is lost; inside one it is what compaction took out.
+            state.looks_compacted = state.looks_compacted or (position > 0 and gap not in state.lost)
+        state.replay.is_exact = False
+
+    def _out_of_range(self, position: int, first_offset: int, last_offset: int) -> None:
+        base, next_base = self.where.base_offset, self.where.next_base
+        if last_offset < first_offset:
+            return  # the header check has said so
+        if last_offset - base > MAX_RELATIVE_OFFSET:
+            what = f"offset {last_offset} does not fit four bytes relative to the segment's base, {base}"
+            self._found(self.log_path, what, "the next start splits the segment", position)
+        else:
+            what = f"a batch ends at offset {last_offset}, and the next segment starts at {next_base}"
+            self._found(self.log_path, what, "two segments overlap; one of them does not belong here", position)
+
+    def _producer(self, position: int, batch: AnyBatch) -> None:
+        if not isinstance(batch, RecordBatch):
+            return
+        is_abort = False
+        if batch.is_control:
+            is_abort, wrong = check_marker(batch)
+            if wrong:
+                self._found(self.log_path, f"the control batch at offset {batch.base_offset}: {wrong}", position=position)
+                self.state.replay.is_exact = False
+                return
+        self.state.replay.add(batch, is_abort)
+
+    def _hole(self, hole: Damage, following: int) -> None:
+        what = f"bytes {hole.position} to {hole.end} are no valid batch ({hole.reason}), and batches follow: {self._lost(following)}"
+        self._found(self.log_path, what, "fetch them from a replica, or accept the gap with repair --apply", hole.position, Remedy.CUT)
+
+    def _lost(self, following: int) -> str:
+        """Remember and say which offsets the damage cost."""
+        first = self.state.next_offset
+        if following <= first:
+            return "no offset is missing"
+        self.state.lost.add(Gap(self.log_path, first, following))
+        return f"offsets {first} to {following - 1} are lost"
+
+    def _tail(self, tail: Damage) -> None:
+        where, next_offset = self.where, self.state.next_offset
+        kind = "zeros, never written to" if tail.is_zero else f"no whole batch: {tail.reason}"
+        what = f"{tail.size} bytes behind offset {next_offset - 1} are {kind}"
+        if where.next_base is not None:
+            what += f"; {self._lost(where.next_base)}"
+        is_note = where.may_be_torn and next_offset >= where.recovery_point
+        advice = "the next start cuts them off" if is_note else "repair cuts them off"
+        self._found(self.log_path, what, advice, tail.position, Remedy.CUT, is_note)
+
+    # The indexes.
+
+    def _open_index(self, suffix: str, log_size: int) -> IndexFile:
+        path, base = self._path(suffix), self.where.base_offset
+        read = index_files.read_offset_index if suffix == names.INDEX else index_files.read_time_index
+        try:
+            index = read(self.disk, path, base)
+        except FileNotFoundError:
+            if log_size:
+                self._found(path, f"missing, and its log has {log_size} bytes", REBUILDS, remedy=Remedy.REBUILD_INDEXES)
+        except (OSError, MilepostError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error).removeprefix(f"{path}: ")
+            self._found(path, f"cannot be read: {reason}", "make it readable, or remove it and let repair rebuild it")
+        else:
+            if index.unused:
+                note = self.where.may_be_torn
+                what = f"{index.unused} slots behind its {index.entries} entries are zeros"
+                advice = "not used yet: the index of an active segment" if note else REBUILDS
+                self._found(path, what, advice, index.entries * index.entry.size, Remedy.REBUILD_INDEXES, note)
+            return index
+        entry = index_files.OFFSET_ENTRY if suffix == names.INDEX else index_files.TIME_ENTRY
+        return IndexFile(path, base, entry, NO_INDEX, 0, 0, 0)
+
+    def _sayer(self, suffix: str, remedy: Remedy = Remedy.REBUILD_INDEXES) -> Callable[[str, int], None]:
+        path = self._path(suffix)
+        return lambda what, position: self._found(path, what, REBUILDS, position, remedy)
+
+    def _close_indexes(self, offsets: OffsetIndexCheck, times: TimeIndexCheck, newest: int, has_times: bool) -> None:
+        torn = self.where.may_be_torn
+        advice = "the next start rebuilds it" if torn else REBUILDS
+        behind = offsets.finish(self._valid_end)
+        if behind:
+            what = f"its last {behind} entries point behind the end of the valid log at {self._valid_end}"
+            self._found(self._path(names.INDEX), what, advice, remedy=Remedy.REBUILD_INDEXES, note=torn)
+        path = self._path(names.TIME_INDEX)
+        behind = times.finish()
+        if behind:
+            what = f"its last {behind} entries stand for offsets behind the end of the segment at {self.state.next_offset - 1}"
+            self._found(path, what, advice, remedy=Remedy.REBUILD_INDEXES, note=torn)
+        elif has_times and times.is_ordered and newest > times.last_timestamp and not torn:
+            what = f"its closing entry is missing: the largest timestamp is {newest}, the last entry says {times.last_timestamp}"
+            self._found(path, what, REBUILDS, remedy=Remedy.REBUILD_INDEXES)
+
+    def _check_txn_index(self) -> None:
+        path, torn = self._path(names.TXN_INDEX), self.where.may_be_torn
+        if not self.where.checks_txn_index:
+            return
+        try:
+            entries, odd = index_files.read_txn_index(self.disk, path)
+        except FileNotFoundError:
+            entries, odd = [], 0
+        before = len(self.report.findings)
+        say = self._sayer(names.TXN_INDEX, Remedy.REBUILD_TXN_INDEX)
+        if odd:
+            what, position = f"the last {odd} bytes are no whole entry of 34", len(entries) * 34
+            self._found(path, what, "" if torn else REBUILDS, position, Remedy.REBUILD_TXN_INDEX, torn)
+        missing = self.state.replay.check_txn_index(entries, self.state.is_missing, say)
+        if odd or missing or len(self.report.findings) > before:
+            kept = self.state.replay.right_entries(entries, self.state.is_missing)
+            self.corrected_txn_index = sorted([*kept, *missing], key=lambda aborted: aborted.last_offset)
+        for aborted in missing:
+            what = (
+                f"the transaction of producer {aborted.producer_id} from offset {aborted.first_offset}, aborted at "
+                f"{aborted.last_offset}, is missing: readers of committed data would see its records"
+            )
+            self._found(path, what, "the next start adds it" if torn else REBUILDS, remedy=Remedy.REBUILD_TXN_INDEX, note=torn)
+
+
+def first_offset_of(batch: AnyBatch, otherwise: int) -> int:
+    """Where a batch starts, also if that takes unpacking it."""
+    try:
+        return batch.base_offset
+    except MilepostError:
+        return otherwise

@@ -1,0 +1,47 @@
+"""A request on its way through the server, and what may become of it.
+
+    send         bytes go to the client; then its connection is read again
+    no response  nothing goes out (acks=0); its connection is read again
+    close        the connection ends
+    throttle     after the answer, the connection stays unread for a while
+
+A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (what is left is waiting for data or for other replicas), answered,
+sent. The differences are Kafka's request times: queue, local, remote, response, send, total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer
+    from milepost.net.channel import Channel
+    from milepost.segment.file_records import FileSlice
+
+    Outgoing: TypeAlias = ReadableBuffer | FileSlice
+
+
+class Request:
+    """One frame of one connection. `frame` is valid until the handler returns: who answers later keeps a copy of what it needs."""
+
+    __slots__ = ("answered_at", "channel", "dequeued_at", "frame", "handled_at", "received_at", "size", "throttle_seconds")
+
+    def __init__(self, channel: Channel, frame: memoryview, received_at: float):
+        self.channel = channel
+        self.frame = frame
+        self.size = len(frame)
+        self.received_at = self.dequeued_at = received_at
+        self.handled_at = 0.0
+        self.answered_at = 0.0
+        self.throttle_seconds = 0.0
+
+    def send(self, outgoing: Sequence[Outgoing]) -> None:
+        """Answer, once. `outgoing` is a whole response frame, in pieces; pieces of a log file go from disk to socket directly."""
+        self.channel.processor.answer(self, outgoing)
+
+    def no_response(self) -> None:
+        self.channel.processor.answer(self, ())
+
+    def close(self, reason: str) -> None:
+        self.channel.processor.refuse(self, reason)

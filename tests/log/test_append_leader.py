@@ -1,0 +1,410 @@
+"""What a leader appends: one batch, with the next offsets, once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from milepost.clock import ManualClock
+from milepost.errors import (
+    CorruptRecord,
+    InvalidArgument,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTxnState,
+    KafkaStorage,
+    OutOfOrderSequence,
+    RecordBatchTooLarge,
+    RecordTooLarge,
+    TransactionCoordinatorFenced,
+)
+from milepost.log.producer_entry import AppendOrigin
+from milepost.record.control import ControlType
+from milepost.record.records import Record
+from tests.log.making import NOW, idempotent, log_in, marker, offsets, produced, snapshots, transactional
+from tests.quick_disk import QuickDisk
+
+
+def test_batches_get_consecutive_offsets_also_over_a_roll(tmp_path):
+    log = log_in(tmp_path)
+    assert log.append_as_leader(produced(3)).first_offset == 0
+    assert log.append_as_leader(produced(3)).first_offset == 3
+    log.roll()
+    answer = log.append_as_leader(produced(3))
+    assert (answer.first_offset, answer.last_offset) == (6, 8)
+    assert log.end_offset == 9
+
+
+def test_answer_tells_offsets_newest_timestamp_log_start_epoch_and_size(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(produced(2))
+    answer = log.append_as_leader(produced(3, timestamp=NOW + 5, size=100), leader_epoch=7)
+    assert (answer.first_offset, answer.last_offset) == (2, 4)
+    assert (answer.max_timestamp, answer.offset_of_max_timestamp) == (NOW + 5, 4)
+    assert (answer.log_append_time, answer.log_start_offset, answer.leader_epoch) == (-1, 0, 7)
+    assert (answer.valid_bytes, answer.is_duplicate) == (100, False)
+
+
+def test_stored_batch_carries_offset_and_epoch_and_is_otherwise_the_producers(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(produced(2))
+    sent = produced(3, size=200)
+    log.append_as_leader(sent, leader_epoch=7)
+    [stored] = log.read(2, isolation="log end").batches
+    stored.ensure_valid()
+    assert (stored.base_offset, stored.partition_leader_epoch) == (2, 7)
+    assert bytes(stored.view())[16:] == sent[16:]
+
+
+def test_senders_bytes_are_not_touched(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(produced(2))
+    sent = bytearray(produced(3))
+    before = bytes(sent)
+    log.append_as_leader(sent, leader_epoch=7)
+    assert bytes(sent) == before
+
+
+def test_fifty_single_records_over_fifty_segments_are_all_read_back(tmp_path):
+    log = log_in(tmp_path, segment_bytes=71)
+    for number in range(50):
+        log.append_as_leader(produced(timestamp=NOW + number))
+    log.update_high_watermark(50)
+    for number in range(50):
+        [batch] = log.read(number, 1).batches
+        assert (batch.base_offset, batch.max_timestamp) == (number, NOW + number)
+    assert log.read(50).size == 0
+    assert len(log.segments) == 50
+
+
+def test_leader_epoch_of_each_append_is_noted_where_it_starts(tmp_path):
+    log = log_in(tmp_path)
+    for epoch in (0, 0, 2, 2, 5):
+        log.append_as_leader(produced(3), leader_epoch=epoch)
+    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 0), (2, 6), (5, 12)]
+
+
+def test_empty_set_appends_nothing(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(produced())
+    answer = log.append_as_leader(b"")
+    assert (answer.first_offset, answer.last_offset, log.end_offset) == (-1, -1, 1)
+
+
+def test_batch_that_is_cut_off_appends_nothing(tmp_path):
+    log = log_in(tmp_path)
+    assert log.append_as_leader(produced(3)[:-1]).first_offset == -1
+    assert log.end_offset == 0
+
+
+def test_changed_byte_is_refused(tmp_path):
+    sent = bytearray(produced(3, size=100))
+    sent[70] ^= 1
+    log = log_in(tmp_path)
+    with pytest.raises(CorruptRecord) as refused:
+        log.append_as_leader(sent)
+    assert refused.value.code == 2
+    assert log.end_offset == 0
+
+
+def test_clients_batch_that_does_not_start_at_zero_is_refused(tmp_path):
+    sent = (5).to_bytes(8, "big") + produced()[8:]
+    with pytest.raises(InvalidRecord, match="base offset 5; a client's batch starts at 0"):
+        log_in(tmp_path).append_as_leader(sent)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(200, True), (201, False)])
+def test_batch_above_the_largest_message_is_refused(tmp_path, size, fits):
+    log = log_in(tmp_path, max_message_bytes=200)
+    if fits:
+        log.append_as_leader(produced(size=size))
+    else:
+        with pytest.raises(RecordTooLarge, match="201 bytes; max.message.bytes is 200") as refused:
+            log.append_as_leader(produced(size=size))
+        assert refused.value.code == 10
+    assert log.end_offset == int(fits)
+
+
+def test_batch_that_grows_above_the_largest_message_when_it_is_stored_is_refused(tmp_path):
+    from milepost.codec.compression import Codec
+
+    sent = produced(50, codec=Codec.GZIP)
+    log = log_in(tmp_path, max_message_bytes=len(sent), compression_type="uncompressed")
+    with pytest.raises(RecordTooLarge, match="as stored"):
+        log.append_as_leader(sent)
+    assert log.end_offset == 0
+
+
+def test_batch_above_the_segment_size_is_refused(tmp_path):
+    log = log_in(tmp_path, segment_bytes=100)
+    with pytest.raises(RecordBatchTooLarge, match="the append has 101 bytes; segment.bytes is 100") as refused:
+        log.append_as_leader(produced(size=101))
+    assert refused.value.code == 18
+
+
+def test_records_without_value_and_without_timestamp_are_kept_so(tmp_path):
+    log = log_in(tmp_path)
+    from milepost.record.builder import build_batch
+
+    log.append_as_leader(build_batch([Record(0, -1, b"k", None)]))
+    [record] = log.records(isolation="log end")
+    assert (record.timestamp, record.value) == (-1, None)
+
+
+# Embedded use.
+
+
+def test_records_are_appended_as_one_batch_with_the_time_of_now_where_they_have_none(tmp_path):
+    log = log_in(tmp_path, clock=ManualClock(NOW))
+    answer = log.append([Record(9, -1, b"a", b"1"), Record(9, 1526384718283, None, None, (("h", b"x"),))])
+    assert (answer.first_offset, answer.last_offset) == (0, 1)
+    assert list(log.records()) == [Record(0, NOW, b"a", b"1"), Record(1, 1526384718283, None, None, (("h", b"x"),))]
+
+
+def test_appended_records_are_readable_at_once(tmp_path):
+    log = log_in(tmp_path)
+    log.append([Record(0, NOW, b"a", b"1")])
+    assert log.high_watermark == 1
+    log.append_as_leader(produced())
+    assert log.high_watermark == 1
+
+
+def test_no_records_append_nothing(tmp_path):
+    log = log_in(tmp_path)
+    assert log.append([]).first_offset == -1
+    assert log.end_offset == 0
+
+
+# Producers.
+
+
+def test_retry_of_any_of_the_last_five_batches_gets_its_first_answer_again(tmp_path):
+    log = log_in(tmp_path)
+    for number in range(6):
+        log.append_as_leader(idempotent(2 * number, 2))
+    for number in range(1, 6):
+        answer = log.append_as_leader(idempotent(2 * number, 2))
+        assert (answer.first_offset, answer.last_offset, answer.is_duplicate) == (2 * number, 2 * number + 1, True)
+    with pytest.raises(OutOfOrderSequence, match="starts at sequence 0, expected 12"):
+        log.append_as_leader(idempotent(0, 2))
+    assert log.end_offset == 12
+
+
+def test_duplicate_of_a_batch_in_an_older_segment_is_known(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(idempotent(0))
+    log.roll()
+    assert log.append_as_leader(idempotent(0)).first_offset == 0
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(0, 2), (1, 3), (2, 2), (5, 1)], ids=["prefix", "overlap", "tail", "gap"])
+def test_batch_that_overlaps_a_known_one_or_leaves_a_gap_is_refused(tmp_path, sequence, count):
+    log = log_in(tmp_path)
+    log.append_as_leader(idempotent(0, 4))
+    with pytest.raises(OutOfOrderSequence) as refused:
+        log.append_as_leader(idempotent(sequence, count))
+    assert refused.value.code == 45
+    assert log.end_offset == 4
+
+
+def test_unknown_producer_may_start_at_any_sequence(tmp_path):
+    log = log_in(tmp_path)
+    assert log.append_as_leader(transactional(3, epoch=5)).first_offset == 0
+
+
+def test_older_epoch_is_fenced_and_a_new_one_starts_at_sequence_zero(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(idempotent(0, epoch=1))
+    with pytest.raises(InvalidProducerEpoch) as refused:
+        log.append_as_leader(idempotent(1, epoch=0))
+    assert refused.value.code == 47
+    with pytest.raises(OutOfOrderSequence, match="expected 0"):
+        log.append_as_leader(idempotent(1, epoch=2))
+    log.append_as_leader(idempotent(0, epoch=2))
+    assert log.end_offset == 2
+
+
+def test_sequence_wraps_to_zero_behind_the_largest(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(idempotent(2**31 - 2, 2))
+    assert log.append_as_leader(idempotent(0)).first_offset == 2
+
+
+def test_producers_do_not_disturb_each_other(tmp_path):
+    log = log_in(tmp_path)
+    for number in range(3):
+        for producer_id in (1, 2, 900_000_000_000):
+            log.append_as_leader(idempotent(number, producer_id=producer_id))
+    assert sorted(log.producers.producers) == [1, 2, 900_000_000_000]
+    assert log.append_as_leader(idempotent(1, producer_id=2)).first_offset == 4
+
+
+def test_state_of_a_refused_batch_is_not_kept(tmp_path):
+    log = log_in(tmp_path)
+    with pytest.raises(RecordBatchTooLarge):
+        log_in(tmp_path / "small", segment_bytes=100).append_as_leader(idempotent(0, size=200))
+    log.append_as_leader(idempotent(0))
+    with pytest.raises(OutOfOrderSequence):
+        log.append_as_leader(idempotent(2))
+    assert log.append_as_leader(idempotent(1)).first_offset == 1
+
+
+def test_plain_batch_inside_an_open_transaction_is_refused(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(transactional(0))
+    with pytest.raises(InvalidTxnState) as refused:
+        log.append_as_leader(idempotent(1))
+    assert refused.value.code == 48
+
+
+def test_client_may_not_write_a_marker(tmp_path):
+    with pytest.raises(InvalidRecord, match="a client may not write control batches"):
+        log_in(tmp_path).append_as_leader(marker(ControlType.COMMIT))
+
+
+def test_coordinators_marker_is_stored_as_it_is_whatever_the_topics_codec(tmp_path):
+    log = log_in(tmp_path, compression_type="snappy")
+    log.append_as_leader(transactional(0, 3))
+    answer = log.append_as_leader(marker(ControlType.COMMIT), origin=AppendOrigin.COORDINATOR)
+    assert (answer.first_offset, answer.valid_bytes) == (3, 78)
+    [stored] = log.read(3, isolation="log end").batches
+    assert (stored.is_control, stored.is_compressed) == (True, False)
+
+
+def test_marker_of_an_older_coordinator_is_fenced_also_without_data(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(marker(ControlType.COMMIT, coordinator_epoch=2), origin=AppendOrigin.COORDINATOR)
+    with pytest.raises(TransactionCoordinatorFenced) as refused:
+        log.append_as_leader(marker(ControlType.COMMIT, coordinator_epoch=1), origin=AppendOrigin.COORDINATOR)
+    assert refused.value.code == 52
+    log.append_as_leader(transactional(0))
+    with pytest.raises(TransactionCoordinatorFenced):
+        log.append_as_leader(marker(ControlType.ABORT, coordinator_epoch=1), origin=AppendOrigin.COORDINATOR)
+
+
+def test_aborted_transaction_gets_an_index_entry_in_the_segment_of_its_marker(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(transactional(0, 3))
+    log.roll()
+    log.append_as_leader(marker(ControlType.ABORT), origin=AppendOrigin.COORDINATOR)
+    first, second = log.segments
+    assert first.txn_index.is_empty
+    [aborted] = second.txn_index.transactions()
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (1, 0, 3, 4)
+
+
+def test_committed_and_empty_transactions_leave_no_index(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(transactional(0))
+    log.append_as_leader(marker(ControlType.COMMIT), origin=AppendOrigin.COORDINATOR)
+    log.append_as_leader(marker(ControlType.ABORT), origin=AppendOrigin.COORDINATOR)
+    assert log.segments.active.txn_index.is_empty
+    assert not list((tmp_path / "topic-0").glob("*.txnindex"))
+
+
+# Verification (KIP-890).
+
+
+def test_first_batch_of_a_transaction_needs_the_guard_when_transactions_are_verified(tmp_path):
+    log = log_in(tmp_path)
+    log.verifies_transactions = True
+    with pytest.raises(InvalidTxnState):
+        log.append_as_leader(transactional(0))
+    guard = log.producers.maybe_create_verification(1, 0, 0)
+    log.append_as_leader(transactional(0), verification_guard=guard)
+    # The transaction is open now: nothing more is asked.
+    log.append_as_leader(transactional(1))
+    assert log.end_offset == 2
+
+
+def test_lower_sequence_that_is_being_verified_must_come_first(tmp_path):
+    log = log_in(tmp_path)
+    log.verifies_transactions = True
+    guard = log.producers.maybe_create_verification(1, 2, 0)
+    assert log.producers.maybe_create_verification(1, 0, 0) is guard
+    with pytest.raises(OutOfOrderSequence, match="sequence 0 is still being verified"):
+        log.append_as_leader(transactional(2), verification_guard=guard)
+    log.verifies_transactions = False
+    with pytest.raises(OutOfOrderSequence):
+        log.append_as_leader(transactional(2), verification_guard=guard)
+    assert log.append_as_leader(transactional(0), verification_guard=guard).first_offset == 0
+
+
+# When it must not, or cannot.
+
+
+def test_log_opened_for_reading_refuses(tmp_path):
+    log_in(tmp_path).close()
+    with pytest.raises(InvalidArgument, match="opened for reading; open it with mode='a' to append"):
+        log_in(tmp_path, mode="r").append_as_leader(produced())
+
+
+def test_closed_log_refuses(tmp_path):
+    log = log_in(tmp_path)
+    log.close()
+    with pytest.raises(KafkaStorage, match="the log is closed"):
+        log.append_as_leader(produced())
+
+
+def test_log_on_a_failed_disk_refuses_appends_and_reads(tmp_path):
+    log = log_in(tmp_path)
+    log.append([Record(0, NOW, b"k", b"v")])
+    log.fail(OSError(5, "Input/output error"))
+    with pytest.raises(KafkaStorage, match="offline") as refused:
+        log.append_as_leader(produced())
+    assert refused.value.code == 56
+    with pytest.raises(KafkaStorage, match="offline"):
+        log.read(0)
+
+
+class BrokenDisk(QuickDisk):
+    """Fails with `error` while it is set; takes half of each append before it does."""
+
+    error: OSError | None = None
+
+    def pwritev(self, fd, buffers, position, size):
+        if self.error is not None:
+            os.pwrite(fd, b"".join(buffers)[: size // 2], position)
+            raise self.error
+        super().pwritev(fd, buffers, position, size)
+
+
+def test_full_disk_fails_the_append_and_the_next_one_works_when_there_is_room(tmp_path):
+    disk = BrokenDisk()
+    log = log_in(tmp_path, disk=disk)
+    log.append_as_leader(idempotent(0, 3))
+    disk.error = OSError(28, "No space left on device")
+    with pytest.raises(KafkaStorage, match="nothing was appended at offset 3: No space left on device"):
+        log.append_as_leader(idempotent(3, 3))
+    assert log.end_offset == 3
+    disk.error = None
+    assert log.append_as_leader(idempotent(3, 3)).first_offset == 3
+    log.close()
+    assert offsets(log_in(tmp_path)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_other_errors_of_the_disk_take_the_log_offline(tmp_path):
+    disk = BrokenDisk()
+    log = log_in(tmp_path, disk=disk)
+    disk.error = OSError(5, "Input/output error")
+    with pytest.raises(KafkaStorage):
+        log.append_as_leader(produced())
+    disk.error = None
+    with pytest.raises(KafkaStorage, match="offline"):
+        log.append_as_leader(produced())
+    log.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_bytes_are_in_the_kernel_when_the_append_returns(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(produced(3, size=150))
+    assert (tmp_path / "topic-0" / "00000000000000000000.log").stat().st_size == 150
+
+
+def test_closing_takes_a_snapshot_at_the_end(tmp_path):
+    log = log_in(tmp_path)
+    log.append_as_leader(idempotent(0, 3))
+    log.close()
+    assert snapshots(log) == [3]

@@ -1,0 +1,122 @@
+"""A server for the tests: it answers each frame with the same frame, or does what the frame's first word says."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from milepost.net.request import Request
+from milepost.net.socket_server import Listener, ServerSettings, SocketServer
+
+LISTENER = Listener("PLAINTEXT", "127.0.0.1", 0)
+
+
+class EchoServer:
+    """`later` frames are answered after 50 ms, `silent` ones not at all, `slow` ones block the handler, `bug` ones raise."""
+
+    def __init__(self, *, control: bool = False, on_fatal=None, **settings):
+        self.handled: list[bytes] = []
+        self.server = SocketServer(
+            [LISTENER],
+            self.handle,
+            ServerSettings(**settings),
+            control_listener=Listener("CONTROLLER", "127.0.0.1", 0) if control else None,
+        )
+        self.server.start()
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.server.run()
+        except BaseException as error:
+            self.error = error
+
+    def handle(self, request: Request) -> None:
+        frame = bytes(request.frame)
+        self.handled.append(frame)
+        word = frame.split(b" ")[0]
+        if word == b"silent":
+            request.no_response()
+        elif word == b"close":
+            request.close("asked to")
+        elif word == b"later":
+            self.server.loop.post(lambda: self.server.loop.later(0.05, lambda: self.answer(request, frame)) and None)
+        elif word == b"throttled":
+            request.throttle_seconds = 0.2
+            self.answer(request, frame)
+        elif word == b"bug":
+            raise RuntimeError("a handler let this through")
+        else:
+            if word == b"slow":
+                time.sleep(0.1)
+            self.answer(request, frame)
+
+    def answer(self, request: Request, frame: bytes) -> None:
+        request.send([struct.pack(">i", len(frame)), frame])
+
+    @property
+    def port(self) -> int:
+        return self.server.acceptors[0].address[1]
+
+    @property
+    def control_port(self) -> int:
+        assert self.server.control_acceptor is not None
+        return self.server.control_acceptor.address[1]
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.thread.join(timeout=5)
+        self.server.shutdown()
+
+
+@contextmanager
+def echo_server(**settings) -> Iterator[EchoServer]:
+    server = EchoServer(**settings)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Client:
+    """A client that sends frames and reads them back."""
+
+    def __init__(self, port: int, receive_buffer: int | None = None):
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(10)
+        self.socket.connect(("127.0.0.1", port))
+
+    def send(self, *frames: bytes) -> None:
+        self.socket.sendall(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
+
+    def read(self) -> bytes | None:
+        """The next frame, or None when the server closed the connection."""
+        size = self._exactly(4)
+        return None if size is None else self._exactly(struct.unpack(">i", size)[0])
+
+    def _exactly(self, size: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                piece = self.socket.recv(size - len(data))
+            except ConnectionResetError:
+                return None
+            if not piece:
+                return None
+            data += piece
+        return bytes(data)
+
+    def ask(self, frame: bytes) -> bytes | None:
+        self.send(frame)
+        return self.read()
+
+    def close(self) -> None:
+        self.socket.close()
