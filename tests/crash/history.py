@@ -38,6 +38,7 @@ class Facts:
     base_sequence: int
     last_sequence: int
     is_transactional: bool
+    is_control: bool
     marker: str
     coordinator_epoch: int
     max_timestamp: int
@@ -65,6 +66,7 @@ def facts(stored: bytes) -> Facts:
         batch.base_sequence,
         batch.last_sequence,
         batch.is_transactional,
+        batch.is_control,
         marker,
         coordinator_epoch,
         batch.max_timestamp,
@@ -79,16 +81,18 @@ def as_stored(sent: bytes, offset: int, leader_epoch: int) -> bytes:
 
 @dataclass(slots=True)
 class Expected:
-    """What a recovered log may look like. `either`: pairs of sets of which exactly one is there, whole."""
+    """What a recovered log may look like.
+
+    `past` is every batch that was live once and was not truncated. `either`: pairs of sets of which exactly one is there, whole. `is_rewritten`: the cleaner has
+    been there, so that batches may be missing whose producers are remembered. `is_contiguous`: no offset may be missing between the first and the last.
+    """
 
     must: list[Facts]
     may: frozenset[bytes]
     past: list[Facts]
     either: list[tuple[frozenset[bytes], frozenset[bytes]]] = field(default_factory=list)
-
-    @property
-    def least_end(self) -> int:
-        return self.must[-1].last_offset + 1 if self.must else 0
+    is_rewritten: bool = False
+    is_contiguous: bool = False
 
 
 @dataclass(slots=True)
@@ -111,7 +115,7 @@ class History:
         hidden: set[bytes] = set()
         past: list[Facts] = []
         either: list[tuple[frozenset[bytes], frozenset[bytes]]] = []
-        flushed = 0
+        flushed, is_rewritten, has_gaps = 0, False, False
         for when, kind, what in self.events:
             if when > operations:
                 break
@@ -124,6 +128,8 @@ class History:
             elif kind == "flushed":
                 flushed = max(flushed, what)
             elif kind == "truncate":
+                # Cut inside a batch, the log goes on at the offset that was asked for: some are missing before it.
+                has_gaps |= any(batch.base_offset < what <= batch.last_offset for batch in live)
                 leaving |= {batch.stored for batch in live if batch.last_offset >= what}
                 live = [batch for batch in live if batch.last_offset < what]
                 flushed = min(flushed, what)
@@ -137,6 +143,7 @@ class History:
                 past = [batch for batch in past if batch.last_offset < what] if kind == "truncated" else past
             elif kind == "replace":
                 old, new = what
+                is_rewritten = True
                 either.append((frozenset(old), frozenset(new)))
                 leaving |= set(old) | set(new)
                 live = [batch for batch in live if batch.stored not in set(old)]
@@ -146,7 +153,7 @@ class History:
                 live = sorted([*live, *map(facts, new)], key=lambda batch: batch.base_offset)
         must = live if level is Level.PROCESS else [batch for batch in live if batch.last_offset < flushed]
         may = frozenset(begun | leaving | hidden | {batch.stored for batch in live})
-        return Expected(must, may, past, either)
+        return Expected(must, may, past, either, is_rewritten, level is Level.PROCESS and not is_rewritten and not has_gaps)
 
 
 def _batches(kind: str, what: Any) -> Sequence[bytes]:

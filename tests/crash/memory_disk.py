@@ -90,7 +90,7 @@ class MemoryDisk(Disk):
         return fd
 
     def close(self, fd: int) -> None:
-        del self.descriptors[fd]
+        self.descriptors.pop(fd).is_locked = False
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
         return bytes(self.descriptors[fd].data[position : position + size])

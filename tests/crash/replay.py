@@ -36,7 +36,8 @@ class Replay:
     def of(cls, batches: Iterable[Facts]) -> Replay:
         replay = cls()
         for batch in batches:
-            if batch.producer_id >= 0:
+            # A control batch without records is what the cleaner leaves of a marker: it says nothing any more.
+            if batch.producer_id >= 0 and (batch.marker or not batch.is_control):
                 replay.add(batch)
         return replay
 

@@ -17,7 +17,7 @@ from milepost.log.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record
-from tests.crash.history import History, as_stored
+from tests.crash.history import History, Level, as_stored
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.recorder import RecordingDisk
 
@@ -142,6 +142,10 @@ class Writer:
         self.note("truncate", offset)
         self.log.truncate_to(offset)
         self.note("truncated", offset)
+        self.sequences = {}
+        for kept in self.history.at(len(self.disk.trace), Level.PROCESS).must:
+            if kept.producer_id >= 0 and not kept.marker:
+                self.sequences[kept.producer_id, kept.producer_epoch] = kept.last_sequence + 1
 
     def close(self) -> None:
         end = self.log.end_offset

@@ -43,6 +43,9 @@ class Original:
         self.all = [place.batch for place in self.places]
         self.whole = Expected(self.all, frozenset(batch.stored for batch in self.all), self.all)
 
+    def logs(self) -> list[str]:
+        return sorted({place.path for place in self.places})
+
     def files(self) -> list[str]:
         return sorted(self.state)
 

@@ -113,8 +113,11 @@ def test_producer_state_is_that_of_the_last_snapshot(place: Place) -> None:
 
 def test_leader_epochs_are_those_of_the_file_but_for_one_that_wrote_nothing(place: Place) -> None:
     known = [[entry.epoch, entry.start_offset] for entry in place.log.epochs.entries]
-    # Kafka drops such an entry too, at its next start.
-    assert known == [entry for entry in place.expected.get("leaderEpochs", []) if entry[1] < place.log.end_offset]
+    printed = place.expected.get("leaderEpochs", [])
+    # Kafka drops an entry at the log end too, at its next start. Where that was the only one, the batches tell it again.
+    wrote = [entry for entry in printed if entry[1] < place.log.end_offset]
+    holds_batches = any(segment["batches"] for segment in place.expected["segments"])
+    assert known == (printed if holds_batches and not wrote else wrote)
 
 
 def test_earliest_latest_and_last_stable_offset_are_what_the_broker_answered(place: Place) -> None:

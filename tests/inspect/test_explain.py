@@ -214,6 +214,19 @@ def test_transaction_marker_is_called_one(golden):
         assert explain(log, offset=marker).conclusion.endswith("It is a control record (a transaction marker): consumers never get it.")
 
 
+def test_answer_in_a_batch_with_a_wrong_checksum_is_given_with_a_warning(golden, tmp_path):
+    # Nothing is read at a start after a clean stop, so the changed byte, in the last value of the batch 27-31, is unseen until now.
+    directory = golden.partition(ARTICLES, "topic-log-0", tmp_path)
+    file = directory / "00000000000000000000.log"
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+    with open_log(str(directory)) as log:
+        explanation = explain(log, offset=29)
+    assert explanation.answer.offset == 29
+    assert explanation.conclusion.endswith("But the checksum of that batch is wrong: run milepost verify.")
+
+
 def test_offset_inside_damaged_bytes_says_what_is_lost(asked):
     # One byte of the batch 115-118, bytes 1144 to 1354, was changed; 119 lies behind it.
     explanation = asked("unclean/kafka-3.9.1-badcrc-before", "crash-0", offset=116)
@@ -316,6 +329,21 @@ def test_question_is_an_offset_or_a_time(golden, question):
 def test_data_directory_is_refused_with_a_partition_to_name(golden):
     with pytest.raises(KafkaStorage, match=r"a data directory with 5 partitions; name a partition in it, such as .*/page_visits-0"):
         open_partition(str(golden("page_visits/kafka-3.9.1") / "logdir"))
+
+
+def test_directory_of_other_things_is_refused(tmp_path):
+    (tmp_path / "install.log").write_text("nothing of Kafka's")
+    with pytest.raises(KafkaStorage, match=r"no segments in it \(such as 00000000000000000000\.log\); name a partition directory"):
+        open_partition(str(tmp_path))
+
+
+def test_partition_without_a_record_has_nothing_to_find(tmp_path):
+    (tmp_path / "new-0").mkdir()
+    with open_partition(str(tmp_path / "new-0")) as log:
+        explanation = explain(log, offset=0)
+    assert explanation.conclusion == "Nothing to find: the log is empty, its next offset is 0."
+    assert "From byte 0: the segment ends there." in text_of(explanation)
+    assert list((tmp_path / "new-0").iterdir()) == []
 
 
 def test_file_is_refused_with_a_hint(golden):

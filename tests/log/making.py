@@ -15,6 +15,7 @@ from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record
 from tests.quick_disk import QuickDisk
+from tests.segment.making import filled
 
 NOW = 1_700_000_000_000
 
@@ -28,17 +29,9 @@ def log_in(directory: Path, *, clock: Clock | None = None, mode: str = "a", disk
 
 
 def produced(count: int = 1, *, timestamp: int = NOW, size: int | None = None, key: bytes | None = b"k", **fields: Any) -> bytes:
-    """A batch as a producer sends it: offsets from 0, no leader epoch. The last value makes up the wanted size."""
+    """A batch as a producer sends it: offsets from 0, no leader epoch. The last record's content makes up the wanted size."""
     records = [Record(place, timestamp, key, b"") for place in range(count)]
-    built = build_batch(records, **fields)
-    if size is not None:
-        filling = size - len(built)
-        while len(built) != size:
-            assert filling > 0, f"{count} records need at least {len(built)} bytes"
-            records[-1] = Record(count - 1, timestamp, key, bytes(filling))
-            built = build_batch(records, **fields)
-            filling -= len(built) - size
-    return built
+    return build_batch(records, **fields) if size is None else filled(records, size, **fields)
 
 
 def idempotent(sequence: int, count: int = 1, *, producer_id: int = 1, epoch: int = 0, **fields: Any) -> bytes:

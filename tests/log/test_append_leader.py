@@ -7,6 +7,7 @@ import os
 import pytest
 
 from milepost.clock import ManualClock
+from milepost.codec.compression import Codec
 from milepost.errors import (
     CorruptRecord,
     InvalidArgument,
@@ -20,6 +21,7 @@ from milepost.errors import (
     TransactionCoordinatorFenced,
 )
 from milepost.log.producer_entry import AppendOrigin
+from milepost.record.builder import build_batch
 from milepost.record.control import ControlType
 from milepost.record.records import Record
 from tests.log.making import NOW, idempotent, log_in, marker, offsets, produced, snapshots, transactional
@@ -120,15 +122,13 @@ def test_batch_above_the_largest_message_is_refused(tmp_path, size, fits):
     if fits:
         log.append_as_leader(produced(size=size))
     else:
-        with pytest.raises(RecordTooLarge, match="201 bytes; max.message.bytes is 200") as refused:
+        with pytest.raises(RecordTooLarge, match=r"201 bytes; max\.message\.bytes is 200") as refused:
             log.append_as_leader(produced(size=size))
         assert refused.value.code == 10
     assert log.end_offset == int(fits)
 
 
 def test_batch_that_grows_above_the_largest_message_when_it_is_stored_is_refused(tmp_path):
-    from milepost.codec.compression import Codec
-
     sent = produced(50, codec=Codec.GZIP)
     log = log_in(tmp_path, max_message_bytes=len(sent), compression_type="uncompressed")
     with pytest.raises(RecordTooLarge, match="as stored"):
@@ -138,15 +138,13 @@ def test_batch_that_grows_above_the_largest_message_when_it_is_stored_is_refused
 
 def test_batch_above_the_segment_size_is_refused(tmp_path):
     log = log_in(tmp_path, segment_bytes=100)
-    with pytest.raises(RecordBatchTooLarge, match="the append has 101 bytes; segment.bytes is 100") as refused:
+    with pytest.raises(RecordBatchTooLarge, match=r"the append has 101 bytes; segment\.bytes is 100") as refused:
         log.append_as_leader(produced(size=101))
     assert refused.value.code == 18
 
 
 def test_records_without_value_and_without_timestamp_are_kept_so(tmp_path):
     log = log_in(tmp_path)
-    from milepost.record.builder import build_batch
-
     log.append_as_leader(build_batch([Record(0, -1, b"k", None)]))
     [record] = log.records(isolation="log end")
     assert (record.timestamp, record.value) == (-1, None)

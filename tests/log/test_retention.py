@@ -15,7 +15,7 @@ from milepost.log.open import open_log
 from milepost.log.retention import deletable_segments, delete_below_start, delete_by_size, delete_by_time, delete_old_segments
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
-from tests.log.cleaned_logs import DAY, NOW
+from tests.log.cleaned_logs import DAY, NOW, QuickDisk
 
 RECORD_BYTES = len(build_batch([Record(0, NOW, b"key", b"value")]))
 
@@ -31,7 +31,7 @@ def new_log(
     """Five records to a segment; the high watermark stays at 0."""
     settings = {"segment.bytes": 5 * RECORD_BYTES, "segment.ms": 10**15, "file.delete.delay.ms": 1000}
     settings |= {name.replace("_", "."): value for name, value in config.items()}
-    log = open_log(str(directory / "events-0"), "a", settings, clock=clock, disk=disk)
+    log = open_log(str(directory / "events-0"), "a", settings, clock=clock, disk=disk or QuickDisk())
     append(log, records, timestamp)
     return log
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,6 @@ from milepost.record.records import Record
 from milepost.segment.append_unit import AppendUnit
 from milepost.segment.segment import Segment
 
-# A batch of one record with key "k" and no value has 69 bytes; the value fills it up.
-LEAST_SIZE = 69
-
 
 def batch(
     first_offset: int,
@@ -30,18 +28,23 @@ def batch(
     leader_epoch: int = 0,
     **fields: Any,
 ) -> bytes:
-    """Records at consecutive offsets; the last one's value makes up the wanted size."""
+    """Records at consecutive offsets; the last one's content makes up the wanted size."""
     records = [Record(first_offset + place, timestamp, b"k", b"") for place in range(count)]
-    built = build_batch(records, codec=codec, partition_leader_epoch=leader_epoch, **fields)
-    if size is None:
-        return built
-    filling = size - len(built)
-    while len(built) != size:
-        assert filling > 0, f"{count} records need at least {len(built)} bytes"
-        records[-1] = Record(first_offset + count - 1, timestamp, b"k", bytes(filling))
-        built = build_batch(records, codec=codec, partition_leader_epoch=leader_epoch, **fields)
-        filling -= len(built) - size
-    return built
+    if size is not None:
+        return filled(records, size, codec=codec, partition_leader_epoch=leader_epoch, **fields)
+    return build_batch(records, codec=codec, partition_leader_epoch=leader_epoch, **fields)
+
+
+def filled(records: list[Record], size: int, **fields: Any) -> bytes:
+    """One batch of exactly `size` bytes. A longer key helps where a longer value would make its length one byte longer too."""
+    *others, last = records
+    missing = size - len(build_batch(records, **fields))
+    for more in range(3):
+        for filling in range(missing - more, max(-1, missing - more - 12), -1):
+            built = build_batch([*others, replace(last, key=(last.key or b"") + b"k" * more, value=bytes(filling))], **fields)
+            if len(built) == size:
+                return built
+    raise ValueError(f"no batch of {len(records)} records has {size} bytes")
 
 
 def segment_in(

@@ -47,7 +47,9 @@ from milepost.log.meta_properties import MetaProperties, read_meta_properties
 from milepost.log.partition_metadata import PartitionMetadata, read_partition_metadata
 from milepost.log.partition_name import TopicPartition
 from milepost.log.snapshot import SnapshotEntry, decode_snapshot
+from milepost.record.batch import RecordBatch
 from milepost.record.batches import AnyBatch, iter_batches
+from milepost.record.legacy import LegacyBatch
 from milepost.record.records import Record
 from milepost.segment.offset_index import OffsetPosition
 from milepost.segment.time_index import TimestampOffset
@@ -180,9 +182,9 @@ class Dump:
         decoder = decoder_for(posixpath.basename(posixpath.abspath(directory)), options.decoder, options.tool)
         state_of = self._states_in(directory).of if chosen.transaction_state is not None else None
         with LogFile(self.disk, path, name.base_offset or 0) as log:
-            for position, found in log.walk(options.max_bytes):
+            for position, found in log.walk(options.max_bytes, check_offsets=False):
                 if isinstance(found, Damage):
-                    self._damage(path, found)
+                    self._damage(log, found, decoder)
                 elif chosen.may_show(found, state_of):
                     self._batch(path, position, found, decoder)
                 self.progress(position)
@@ -192,32 +194,34 @@ class Dump:
             self._states[directory] = TransactionStates(self.disk, directory)
         return self._states[directory]
 
-    def _damage(self, path: str, damage: Damage) -> None:
+    def _damage(self, log: LogFile, damage: Damage, decoder: StringDecoder) -> None:
         if damage.is_tail and self.options.max_bytes is not None:
             return  # the limit cut the batch, not the disk
-        is_whole = damage.batch is not None and damage.batch.size <= damage.size
-        if damage.batch is not None and is_whole:
-            self.view.batch(damage.position, damage.batch, False)
-        self.damaged = self.damaged or is_whole or not damage.is_tail
-        self.view.damage(path, damage)
+        header = damage.batch
+        if header is not None and header.size <= damage.size:
+            self.damaged = True
+            data = log.read(damage.position, header.size)
+            self._batch(log.path, damage.position, RecordBatch(data) if header.magic >= 2 else LegacyBatch(data), decoder, False)
+        self.damaged = self.damaged or not damage.is_tail
+        self.view.damage(log.path, damage)
 
-    def _batch(self, path: str, position: int, batch: AnyBatch, decoder: StringDecoder) -> None:
+    def _batch(self, path: str, position: int, batch: AnyBatch, decoder: StringDecoder, is_valid: bool = True) -> None:
         chosen = self.options.filter
         records: list[Record] = []
         if self.options.shows_records or chosen.looks_at_records:
             try:
                 records = batch.records(where=path)
+                messages = message_crcs(batch)
             except MilepostError as error:
                 self.damaged = True
-                self.view.batch(position, batch, True)
+                self.view.batch(position, batch, is_valid)
                 self.view.unreadable(path, position, error)
                 return
-        kept = [place for place, record in enumerate(records) if chosen.shows(record)] if chosen.looks_at_records else range(len(records))
+        kept = [place for place, record in enumerate(records) if chosen.shows(record)]
         if records and not kept:
             return
-        self.view.batch(position, batch, True)
+        self.view.batch(position, batch, is_valid)
         if self.options.shows_records:
-            messages = message_crcs(batch)
             for place in kept:
                 self.view.record(batch, records[place], decoder, messages[place] if messages else None)
 
@@ -279,7 +283,7 @@ def message_crcs(batch: AnyBatch) -> list[MessageCrc] | None:
     if batch.magic >= 2:
         return None
     if not batch.is_compressed:
-        return [MessageCrc(batch.crc, True)]
+        return [MessageCrc(batch.crc, batch.is_valid())]
     data = decompress(batch.codec, batch.payload(), magic=batch.magic)
     return [MessageCrc(message.crc, message.is_valid()) for message in iter_batches(data)]
 

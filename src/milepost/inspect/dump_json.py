@@ -31,10 +31,10 @@ from typing import Any
 from milepost.errors import MilepostError
 from milepost.inspect.decoders import StringDecoder, json_of
 from milepost.inspect.dump import MessageCrc, Options
-from milepost.inspect.dump_text import TIMESTAMP_TYPES, codec_name
 from milepost.inspect.index_remarks import Remark
 from milepost.inspect.log_file import Damage
 from milepost.inspect.paths import FileKind, FileName
+from milepost.inspect.vocabulary import TIMESTAMP_TYPES, codec_name
 from milepost.log.epochs import EpochEntry
 from milepost.log.meta_properties import MetaProperties
 from milepost.log.partition_metadata import PartitionMetadata

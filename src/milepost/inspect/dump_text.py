@@ -21,13 +21,13 @@ from milepost.inspect.dump import MessageCrc, Options
 from milepost.inspect.index_remarks import Remark
 from milepost.inspect.log_file import Damage
 from milepost.inspect.paths import FileKind, FileName
+from milepost.inspect.vocabulary import TIMESTAMP_TYPES, codec_name
 from milepost.log.epochs import EpochEntry
 from milepost.log.meta_properties import MetaProperties
 from milepost.log.partition_metadata import PartitionMetadata
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producers import producer_entry
 from milepost.log.snapshot import SnapshotEntry
-from milepost.record.batch import CODEC_MASK, TimestampType
 from milepost.record.batches import AnyBatch
 from milepost.record.control import ControlType, control_type, parse_end_transaction
 from milepost.record.records import Record
@@ -36,18 +36,6 @@ from milepost.segment.time_index import TimestampOffset
 from milepost.segment.txn_index import AbortedTransaction
 
 Write = Callable[[str], object]
-
-TIMESTAMP_TYPES = {
-    TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
-    TimestampType.CREATE_TIME: "CreateTime",
-    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
-}
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-def codec_name(batch: AnyBatch) -> str:
-    number = batch.attributes & CODEC_MASK
-    return CODECS[number] if number < len(CODECS) else f"unknown({number})"
 
 
 def java_bool(value: bool) -> str:

@@ -90,7 +90,7 @@ def explain(log: Log, *, offset: int | None = None, time: int | None = None, uni
 
 def _conclusion(log: Log, question: Question, answer: Found | None, damage: list[Hole]) -> str:
     if answer is not None:
-        return _found(question, answer) + _is_marker(log, answer)
+        return _found(question, answer) + _remarks(log, answer)
     if log.start_offset == log.end_offset:
         return f"Nothing to find: the log is empty, its next offset is {log.end_offset}."
     if question.is_by_time:
@@ -122,10 +122,13 @@ def _found(question: Question, answer: Found) -> str:
     return f"{start} {where}; its timestamp is {answer.timestamp} ({format_time(answer.timestamp)})."
 
 
-def _is_marker(log: Log, answer: Found) -> str:
+def _remarks(log: Log, answer: Found) -> str:
     segment = log.segments.floor(answer.segment)
-    is_control = segment is not None and segment.log.header_at(answer.position).is_control
-    return " It is a control record (a transaction marker): consumers never get it." if is_control else ""
+    assert segment is not None, "the answer lies in a segment"
+    _, batch = next(segment.log.batches(answer.position))
+    remarks = " It is a control record (a transaction marker): consumers never get it." if batch.is_control else ""
+    # After a clean stop nobody reads the log at the start, so this may be the first look at these bytes.
+    return remarks if batch.is_valid() else f"{remarks} But the checksum of that batch is wrong: run milepost verify."
 
 
 # Damage.

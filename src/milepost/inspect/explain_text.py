@@ -166,6 +166,8 @@ def _row(slot: str, first: str, second: str, remark: str) -> str:
 
 def _scan_lines(explanation: Explanation, scan: LogScan) -> list[str]:
     skipped = f"{count(scan.batches_skipped, 'batch', 'batches')} skipped ({count(scan.bytes_skipped, 'byte')})"
+    if scan.position is None and not scan.bytes_skipped:
+        return wrapped(f"From byte {scan.start_position}: the segment ends there.")
     if scan.position is None:
         return wrapped(f"From byte {scan.start_position} to the end of the segment: {skipped}; none of them reaches far enough.")
     rejected = f"{count(scan.records_rejected, 'record')} rejected"
@@ -201,5 +203,3 @@ def _name(candidate: WhyNot) -> str:
     if candidate.timestamp is not None:
         return f"time slot {candidate.slot} ({candidate.timestamp} → {candidate.offset})"
     return f"offset slot {candidate.slot} ({candidate.offset} → {candidate.position})"
-
-

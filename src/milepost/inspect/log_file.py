@@ -10,7 +10,11 @@ What lies between is one `Damage`:
 The file is read in pieces, never mapped: a broker that cuts it meanwhile must not kill the reader. It is read up to the size it
 had when it was opened.
 
-Not checked here: that offsets rise, and what is inside a batch.
+The CRC does not cover the offset, so a batch may be valid and carry a wrong one. Unless the walk is told to take offsets as
+they are, a batch counts only if it starts behind the one before it, ends before the next segment, and does not jump ahead of
+the batch that follows it.
+
+Not checked here: what is inside a batch.
 """
 
 from __future__ import annotations
@@ -40,7 +44,10 @@ _start_of = struct.Struct(">8xi4xb").unpack_from
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes from `position` to `end` that are no valid batch. `batch` is what the header there says, if there is a header."""
+    """Bytes from `position` to `end` that are no valid batch. `batch` is what the header there says, if there is a header.
+
+    `is_offset`: the batch is whole and its CRC is right, only its offset is not.
+    """
 
     position: int
     end: int
@@ -48,6 +55,7 @@ class Damage:
     is_tail: bool
     batch: AnyBatch | None = None
     is_zero: bool = False
+    is_offset: bool = False
 
     @property
     def size(self) -> int:
@@ -76,7 +84,7 @@ class LogFile:
             raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut meanwhile")
         return data
 
-    def walk(self, end: int | None = None) -> Iterator[tuple[int, AnyBatch | Damage]]:
+    def walk(self, end: int | None = None, check_offsets: bool = True) -> Iterator[tuple[int, AnyBatch | Damage]]:
         """Every valid batch and every damage, in order, each with its position in the file."""
         end = self.size if end is None else min(end, self.size)
         chunk, chunk_start, position = b"", 0, 0
@@ -85,7 +93,7 @@ class LogFile:
             at = position - chunk_start
             if at + HEADER_SIZE_UP_TO_MAGIC > len(chunk):
                 chunk, chunk_start, at = self.read(position, min(CHUNK, end - position)), position, 0
-            reason = _impossible(chunk, at)
+            reason, is_offset = _impossible(chunk, at), False
             if not reason:
                 size_field, magic = _start_of(chunk, at)
                 size = LOG_OVERHEAD + size_field
@@ -95,22 +103,44 @@ class LogFile:
                     if at + size > len(chunk):
                         chunk, chunk_start, at = self.read(position, min(max(CHUNK, size), end - position)), position, 0
                     batch: AnyBatch = RecordBatch(chunk, at) if magic == MAGIC else LegacyBatch(chunk, at)
-                    if computed_crc(batch) == batch.crc:
+                    if not batch.is_valid():
+                        reason = f"its CRC is {computed_crc(batch):#010x}, and its header says {batch.crc:#010x}"
+                    elif check_offsets:
+                        reason = self._wrong_offset(batch, position + size, end, next_offset)
+                        is_offset = bool(reason)
+                    if not reason:
                         yield position, batch
                         position += size
                         next_offset = batch.last_offset + 1
                         continue
-                    reason = f"its CRC is {computed_crc(batch):#010x}, and its header says {batch.crc:#010x}"
-            damage = self._damage(position, end, next_offset, reason)
+            damage = self._damage(position, end, next_offset, reason, is_offset)
             yield position, damage
             position = damage.end
 
-    def _damage(self, position: int, end: int, next_offset: int, reason: str) -> Damage:
+    def _wrong_offset(self, batch: AnyBatch, behind: int, end: int, next_offset: int) -> str:
+        """Why the offsets of a valid batch cannot be right; empty when they can."""
+        last_offset = batch.last_offset
+        first_offset = _first_offset(batch)
+        if first_offset == next_offset and first_offset <= last_offset <= self.max_offset:
+            return ""
+        if first_offset < next_offset:
+            return f"it starts at offset {first_offset}, and the batch before it ends at {next_offset - 1}"
+        if last_offset < first_offset:
+            return f"it starts at offset {first_offset} and ends at {last_offset}"
+        if last_offset > self.max_offset:
+            return f"it ends at offset {last_offset}, and {self.max_offset} is the last that can be in this segment"
+        following = self._header_at(behind, end) if behind < end else None
+        goes_back = following is not None and next_offset <= _first_offset(following) <= last_offset
+        if goes_back and self._is_valid_at(behind, end, next_offset):
+            return f"it starts at offset {first_offset}, where {next_offset} is next and the batch behind it starts before that"
+        return ""
+
+    def _damage(self, position: int, end: int, next_offset: int, reason: str, is_offset: bool) -> Damage:
         batch = self._header_at(position, end)
         found = self._next_valid(position, end, next_offset, batch)
         tail = self.read(position, min(end - position, CHUNK))
         is_zero = found is None and not tail.strip(b"\0") and self._is_zero(position, end)
-        return Damage(position, end if found is None else found, reason, found is None, batch, is_zero)
+        return Damage(position, end if found is None else found, reason, found is None, batch, is_zero, is_offset)
 
     def _header_at(self, position: int, end: int) -> AnyBatch | None:
         header = self.read(position, min(HEADER_SIZE, end - position))
@@ -144,6 +174,11 @@ class LogFile:
 
     def _is_zero(self, position: int, end: int) -> bool:
         return all(not self.read(at, min(CHUNK, end - at)).strip(b"\0") for at in range(position, end, CHUNK))
+
+
+def _first_offset(batch: AnyBatch) -> int:
+    """A set of an old format tells its first offset only when it is unpacked; its last one is enough to compare."""
+    return batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
 
 
 def computed_crc(batch: AnyBatch) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 
 from milepost.config import LogConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.inspect.paths import PathKind, look_at, partitions_in
+from milepost.inspect.paths import PathKind, is_partition_name, look_at, partitions_in, segment_bases
 from milepost.log.log import Log
 from milepost.log.open import open_log
+from milepost.segment import names
 
 
 def open_partition(path: str, settings: Mapping[str, object] | None = None) -> Log:
@@ -27,4 +29,6 @@ def open_partition(path: str, settings: Mapping[str, object] | None = None) -> L
         raise KafkaStorage(f"{target.path}: a data directory with {len(partitions)} partitions; {hint}")
     if target.kind is PathKind.FILE:
         raise KafkaStorage(f"{target.path}: a file; name the partition directory it is in")
+    if not segment_bases(disk, target.path) and not is_partition_name(posixpath.basename(target.path)):
+        raise KafkaStorage(f"{target.path}: no segments in it (such as {names.file_name(0, names.LOG)}); name a partition directory")
     return open_log(target.path, mode="r", config=config)

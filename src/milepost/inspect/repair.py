@@ -8,6 +8,7 @@ What verify finds decides what is done:
 
     damaged bytes in a log     taken out; the batches behind them move forward. Their offsets become a gap, which is noted in an empty
                                file (`00000000000000000094.log.gap-115-119`) so that nobody takes it for a lost segment
+    a wrong offset             of a batch that is whole otherwise: put right if its neighbours leave exactly one choice
     a sparse index             rebuilt from the log, with index.interval.bytes as given
     a transaction index        rebuilt from the log; entries whose marker is lost stay
     a snapshot, a stray index  moved aside: a start makes snapshots anew
@@ -37,6 +38,7 @@ from milepost.inspect.verify_segment import Gap, first_offset_of
 from milepost.log import directory as data_directory
 from milepost.log.epochs import EpochEntry
 from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.record.batch import RecordBatch
 from milepost.segment import names
 from milepost.segment.txn_index import AbortedTransaction
 
@@ -54,10 +56,12 @@ class Step:
 
 @dataclass(slots=True)
 class Cut:
-    """The stretches of a `.log` that go, in order, and the offsets that are missing afterwards."""
+    """The stretches of a `.log` that go, in order, the offsets that are missing afterwards, and offsets that are put right."""
 
     stretches: list[tuple[int, int]] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    # (position of a batch, the offset that belongs there)
+    offsets: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -143,8 +147,9 @@ def _plan_partition(plan: Plan, disk: Disk, directory: str) -> None:
     for gap in check.unexplained_gaps:
         partition.gaps.append((max((base for base in check.bases if base <= gap.first), default=gap.first), gap))
         plan.steps.append(Step(gap.file, f"offsets {gap.first} to {gap.next - 1} are accepted as lost"))
-    for base in partition.cuts:
-        partition.indexes[base] = {names.INDEX, names.TIME_INDEX}
+    for base, cut in partition.cuts.items():
+        if cut.stretches:
+            partition.indexes[base] = {names.INDEX, names.TIME_INDEX}
     for base, suffixes in sorted(partition.indexes.items()):
         for suffix in sorted(suffixes):
             what = f"rebuilt from the log, index.interval.bytes {plan.config.index_interval_bytes}"
@@ -178,23 +183,38 @@ def _plan_cut(plan: Plan, partition: PartitionPlan, check: PartitionCheck, base:
     """Walk the log once more for the exact stretches."""
     cut = partition.cuts[base] = Cut()
     next_base = next((later for later in check.bases if later > base), None)
-    next_offset, hole = base, False
+    next_offset, hole = base, None
     with LogFile(check.disk, path, base, None if next_base is None else next_base - 1) as log:
-        for position, found in log.walk():
+        for _, found in log.walk():
             if isinstance(found, Damage):
-                cut.stretches.append((position, found.end))
-                hole = True
+                # A hole right behind a hole: nothing is known about the offset between them.
+                hole = found if hole is None else Damage(hole.position, found.end, found.reason, found.is_tail)
                 continue
-            if hole and (first := first_offset_of(found, next_offset)) > next_offset:
-                cut.gaps.append(Gap(path, next_offset, first))
-            next_offset, hole = found.last_offset + 1, False
-    if hole and next_base is not None and next_base > next_offset:
-        cut.gaps.append(Gap(path, next_offset, next_base))
+            if hole is not None:
+                _plan_stretch(cut, path, hole, next_offset, first_offset_of(found, next_offset))
+            next_offset, hole = found.last_offset + 1, None
+    if hole is not None:
+        _plan_stretch(cut, path, hole, next_offset, next_offset if next_base is None else next_base)
+    for position, offset in cut.offsets:
+        plan.steps.append(Step(path, f"the batch at position {position} gets offset {offset} back"))
     for start, end in cut.stretches:
         plan.steps.append(Step(path, f"bytes {start} to {end} are taken out"))
     for gap in cut.gaps:
         partition.gaps.append((base, gap))
         plan.steps.append(Step(path, f"offsets {gap.first} to {gap.next - 1} become a gap"))
+
+
+def _plan_stretch(cut: Cut, path: str, hole: Damage, next_offset: int, following: int) -> None:
+    """Put the offset right if exactly one fits between its neighbours, else take the bytes out."""
+    batch = hole.batch
+    if hole.is_offset and batch is not None and batch.size == hole.size:
+        offsets = batch.last_offset_delta + 1 if isinstance(batch, RecordBatch) else 0 if batch.is_compressed else 1
+        if offsets == following - next_offset:
+            cut.offsets.append((hole.position, next_offset))
+            return
+    cut.stretches.append((hole.position, hole.end))
+    if following > next_offset:
+        cut.gaps.append(Gap(path, next_offset, following))
 
 
 def _plan_lowering(plan: Plan, partition: PartitionPlan, finding: Finding) -> None:

@@ -172,6 +172,10 @@ class PartitionRepair:
 
     def _cut(self, base: int, cut: Cut) -> None:
         path = self._path(base, names.LOG)
+        if cut.offsets:
+            self._write_offsets(path, cut.offsets)
+        if not cut.stretches:
+            return
         for start, end in cut.stretches:
             self.kept.stretch(path, start, end)
         for suffix in (names.INDEX, names.TIME_INDEX):
@@ -189,6 +193,18 @@ class PartitionRepair:
             self._truncate(path, cut.stretches[0][0])
         else:
             self._rewrite(path, remaining(cut.stretches, size))
+
+    def _write_offsets(self, path: str, offsets: list[tuple[int, int]]) -> None:
+        """In place: the offset of a batch is not covered by its CRC, and eight bytes are written whole or not at all."""
+        for position, _ in offsets:
+            self.kept.stretch(path, position, position + 8)
+        fd = self.disk.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            for position, offset in offsets:
+                self.disk.pwrite(fd, offset.to_bytes(8, "big"), position)
+            self.disk.fsync(fd)
+        finally:
+            self.disk.close(fd)
 
     def _truncate(self, path: str, size: int) -> None:
         fd = self.disk.open(path, os.O_RDWR | os.O_NOFOLLOW)

@@ -33,7 +33,7 @@ class TransactionStates:
         self._endings: dict[int, list[str]] = {}
         for base in segment_bases(disk, partition_directory):
             with LogFile(disk, f"{partition_directory}/{names.file_name(base, names.LOG)}", base) as log:
-                for _, batch in log.walk():
+                for _, batch in log.walk(check_offsets=False):
                     if isinstance(batch, RecordBatch) and batch.is_transactional:
                         self._add(batch)
 

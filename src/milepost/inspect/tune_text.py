@@ -9,6 +9,7 @@ from milepost.inspect.amounts import bytes_text, duration_text
 from milepost.inspect.explain_text import INDENT, Section, count, wrapped
 from milepost.inspect.recommend import Choice
 from milepost.inspect.tune import Tuning
+from milepost.inspect.workload import Workload
 
 NAME_WIDTH = 24
 
@@ -32,13 +33,18 @@ def _workload(tuning: Tuning) -> Iterator[str]:
     else:
         batches, records = count(workload.batches, "batch", "batches"), count(workload.records, "offset")
         yield from wrapped(
-            f"{count(workload.size, 'byte')}: {batches} of {workload.smallest_batch:,} to {workload.largest_batch:,} bytes, "
-            f"{workload.batch_bytes:,.0f} on average; {records}, {workload.record_bytes:,.0f} bytes each."
+            f"{count(workload.size, 'byte')}: {batches} of {_sizes(workload)}; {records}, {workload.record_bytes:,.0f} bytes each."
         )
     if workload.rate is None:
         yield from wrapped("How fast they arrive is not known: the log has no two different timestamps.")
     else:
         yield from wrapped(f"{bytes_text(workload.rate)} a second arrive.")
+
+
+def _sizes(workload: Workload) -> str:
+    if workload.smallest_batch == workload.largest_batch:
+        return f"{workload.largest_batch:,} bytes"
+    return f"{workload.smallest_batch:,} to {workload.largest_batch:,} bytes, {workload.batch_bytes:,.0f} on average"
 
 
 def _table(tuning: Tuning) -> Iterator[str]:

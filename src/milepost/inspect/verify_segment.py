@@ -53,6 +53,7 @@ class LogState:
     lost: set[Gap] = field(default_factory=set)
     looks_compacted: bool = False
     is_damaged: bool = False
+    epochs_fall: bool = False
 
     def is_missing(self, offset: int) -> bool:
         """Whether the offset lies in a gap."""
@@ -151,9 +152,10 @@ class SegmentCheck:
                 times.skip(first_offset)
                 hole = None
             if first_offset != state.next_offset:
-                self._offset_jump(position, first_offset)
-            if last_offset < first_offset or last_offset > log.max_offset:
-                self._out_of_range(position, first_offset, last_offset)
+                self._jump(position, first_offset)
+            if last_offset - self.where.base_offset > MAX_RELATIVE_OFFSET:
+                what = f"offset {last_offset} does not fit four bytes relative to the segment's base, {self.where.base_offset}"
+                self._found(self.log_path, what, "the next start splits the segment", position)
             self._snapshots(first_offset)
             if batch.producer_id >= 0:
                 self._producer(position, batch)
@@ -165,8 +167,7 @@ class SegmentCheck:
                 times.reach(batch, first_offset, newest)
             if batch.max_timestamp > newest:
                 newest = batch.max_timestamp
-            if last_offset >= state.next_offset:
-                state.next_offset = last_offset + 1
+            state.next_offset = last_offset + 1
             self._valid_end = position + batch.size
             progress(position)
         return newest
@@ -178,33 +179,18 @@ class SegmentCheck:
         if epoch < state.last_epoch:
             what = f"the batch at offset {batch.base_offset} carries leader epoch {epoch}, and an earlier one {state.last_epoch}"
             self._found(self.log_path, what, "compare with another replica", position)
+            state.epochs_fall = True
             return
         state.changes.append(EpochChange(epoch, batch.base_offset, state.last_epoch, state.next_offset - 1))
         state.last_epoch = epoch
 
-    def _offset_jump(self, position: int, first_offset: int) -> None:
+    def _jump(self, position: int, first_offset: int) -> None:
         state = self.state
-        if first_offset < state.next_offset:
-            what = f"a batch starts at offset {first_offset}, and the one before it ends at {state.next_offset - 1}"
-            self._found(self.log_path, what, "offsets must rise; compare with another replica", position)
-            state.is_damaged = True
-        else:
-            gap = Gap(self.log_path, state.next_offset, first_offset)
-            state.gaps.append(gap)
-            # Between two segments it may be a segment that is lost; inside one it is what compaction took out.
-            state.looks_compacted = state.looks_compacted or (position > 0 and gap not in state.lost)
+        gap = Gap(self.log_path, state.next_offset, first_offset)
+        state.gaps.append(gap)
+        # Between two segments it may be a segment that is lost; inside one it is what compaction took out.
+        state.looks_compacted = state.looks_compacted or (position > 0 and gap not in state.lost)
         state.replay.is_exact = False
-
-    def _out_of_range(self, position: int, first_offset: int, last_offset: int) -> None:
-        base, next_base = self.where.base_offset, self.where.next_base
-        if last_offset < first_offset:
-            return  # the header check has said so
-        if last_offset - base > MAX_RELATIVE_OFFSET:
-            what = f"offset {last_offset} does not fit four bytes relative to the segment's base, {base}"
-            self._found(self.log_path, what, "the next start splits the segment", position)
-        else:
-            what = f"a batch ends at offset {last_offset}, and the next segment starts at {next_base}"
-            self._found(self.log_path, what, "two segments overlap; one of them does not belong here", position)
 
     def _producer(self, position: int, batch: AnyBatch) -> None:
         if not isinstance(batch, RecordBatch):
@@ -219,8 +205,14 @@ class SegmentCheck:
         self.state.replay.add(batch, is_abort)
 
     def _hole(self, hole: Damage, following: int) -> None:
-        what = f"bytes {hole.position} to {hole.end} are no valid batch ({hole.reason}), and batches follow: {self._lost(following)}"
-        self._found(self.log_path, what, "fetch them from a replica, or accept the gap with repair --apply", hole.position, Remedy.CUT)
+        lost = self._lost(following)
+        if hole.is_offset:
+            what = f"the batch from there to {hole.end} is whole, but its offset cannot be right: {hole.reason}"
+            advice = "repair puts it right where its neighbours leave no other choice, else makes it a gap"
+        else:
+            what = f"bytes {hole.position} to {hole.end} are no valid batch ({hole.reason}), and batches follow: {lost}"
+            advice = "fetch them from a replica, or accept the gap with repair --apply"
+        self._found(self.log_path, what, advice, hole.position, Remedy.CUT)
 
     def _lost(self, following: int) -> str:
         """Remember and say which offsets the damage cost."""

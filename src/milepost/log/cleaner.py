@@ -10,9 +10,10 @@ The new segment gets the modification time of the last one it replaces, so that 
 
 Index entries follow the profile: per batch, or one per written piece (`io_buffer_bytes` of source at a time) as Kafka 2.4.1.
 
-Only what touches the log itself runs through `on_owner`. The rest reads sealed files and writes `.cleaned` ones, through handles of its
-own, and may run on another thread. `advance` is called with the size of every piece that is read: who wants the cleaning to stop
-raises CleaningAborted there. Then nothing is left behind but the groups that were swapped already.
+Only what touches the log itself runs through `on_owner`, which runs a step where the log lives and waits for its end. The rest
+reads sealed files and writes `.cleaned` ones, through handles of its own, and may run on another thread. `advance` is called with
+the size of every piece that is read: who wants the cleaning to stop raises CleaningAborted there. Then nothing is left
+behind but the groups that were swapped already.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from milepost.log.cleaned_transactions import CleanedTransactions
 from milepost.log.filtering import BatchFilter, FilterStats, LastRecord, section_of, whole_batch
 from milepost.log.offset_map import NO_ROOM_LEFT, NOT_RECORDS, OffsetMap
 from milepost.log.splitting import split_overflowed
-from milepost.record.batch import RecordBatch
+from milepost.record.batch import HEADER_SIZE_UP_TO_MAGIC, RecordBatch
+from milepost.record.batches import parse_start
 from milepost.record.kernel import scan_records
 from milepost.segment import names
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 DEDUPE_BUFFER_BYTES = 134_217_728
 IO_BUFFER_BYTES = 262_144
+OPEN_FILES = 64
 
 Advance = Callable[[int], None]
 OnOwner = Callable[[Callable[[], None]], None]
@@ -93,12 +96,7 @@ class Plan:
     dirty_position: int
     aborted: list[AbortedTransaction]
     producers: dict[int, LastRecord]
-
-    @property
-    def legacy_horizon_ms(self) -> float:
-        """Old-format tombstones go from segments whose files are older than this."""
-        clean = [source for source in self.sources if source.base_offset < self.first_dirty_offset]
-        return clean[-1].mtime * 1000 - self.log.config.delete_retention_ms if clean else 0.0
+    legacy_horizon_ms: float  # old-format tombstones go from segments whose files are older than this
 
 
 @dataclass(slots=True)
@@ -122,7 +120,7 @@ class Cleaner:
         advance: Advance = lambda read: None,
         on_owner: OnOwner = _here,
     ):
-        self.offset_map = offset_map or OffsetMap(DEDUPE_BUFFER_BYTES)
+        self.offset_map = OffsetMap(DEDUPE_BUFFER_BYTES) if offset_map is None else offset_map
         self.io_buffer_bytes = io_buffer_bytes
         self.advance = advance
         self.on_owner = on_owner
@@ -199,11 +197,12 @@ class Cleaner:
         """The file from `position` on, a buffer at a time; each piece starts where its reader found the end of the one before."""
         capacity = self.io_buffer_bytes
         while position < log.size_in_bytes:
-            size = log.header_at(position).size
-            if position + size > log.size_in_bytes:
-                raise CorruptRecord(
-                    f"{log.path}: the batch at position {position} says it has {size} bytes, {log.size_in_bytes - position} are left"
-                )
+            left = log.size_in_bytes - position
+            size = HEADER_SIZE_UP_TO_MAGIC
+            if left >= size:
+                size, _ = parse_start(log.read(position, size), 0, where=f"{log.path}, from position {position}")
+            if size > left:
+                raise CorruptRecord(f"{log.path}: the batch at position {position} needs {size} bytes, {left} are left")
             while capacity < size:
                 capacity *= 2
             piece = Piece(log.read(position, capacity))
@@ -273,7 +272,8 @@ class Cleaner:
                 cleaned.append([b"".join([survivor.data for survivor in survivors])], [survivor.unit for survivor in survivors])
 
     def _swap(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
-        old = [segment for segment in log.segments if group[0].base_offset <= segment.base_offset <= group[-1].base_offset]
+        first, last = group[0].base_offset, group[-1].base_offset
+        old = [segment for segment in log.segments.between(first, last + 1) if segment.base_offset >= first]
         try:
             self.advance(0)
         except CleaningAborted:
@@ -289,12 +289,15 @@ class Cleaner:
     def _split(self, log: Log, base_offset: int) -> None:
         segment = log.segments.floor(base_offset)
         if segment is not None and segment.base_offset == base_offset:
-            split_overflowed(segment, log.segments)
+            try:
+                split_overflowed(segment, log.segments)
+            except OSError as error:
+                raise log.fail(error) from error
 
 
 def make_plan(work: LogToClean) -> Plan:
     log, first_dirty, upper_bound = work.log, work.first_dirty_offset, work.first_uncleanable_offset
-    pool = HandlePool(log.pool.disk)
+    pool = HandlePool(log.pool.disk, OPEN_FILES)
     segments = [segment for segment in log.segments if segment.base_offset < upper_bound]
     sources = [
         Source(
@@ -304,6 +307,7 @@ def make_plan(work: LogToClean) -> Plan:
         )
         for segment in segments
     ]
+    clean = [source for source in sources if source.base_offset < first_dirty]
     first = log.segments.floor(first_dirty)
     place = None if first is None else first.locate(first_dirty)
     return Plan(
@@ -318,6 +322,7 @@ def make_plan(work: LogToClean) -> Plan:
             entry.producer_id: LastRecord(entry.last_data_offset if entry.batches else None, entry.epoch)
             for entry in log.producers.producers.values()
         },
+        legacy_horizon_ms=clean[-1].mtime * 1000 - log.config.delete_retention_ms if clean else 0.0,
     )
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
-from milepost.errors import CorruptIndex, KafkaStorage, SegmentOffsetOverflow
+from milepost.errors import CorruptIndex, CorruptRecord, InvalidRecord, KafkaStorage, SegmentOffsetOverflow
 from milepost.files import HandlePool, read_file, remove_file
 from milepost.log import epochs as epochs_module
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
@@ -74,6 +74,22 @@ class LogLoader:
     producers: ProducerStateManager = field(init=False)
 
     def load(self) -> Log:
+        try:
+            return self._load()
+        except (CorruptRecord, InvalidRecord) as damage:
+            # Below the recovery point nobody checks batches, but what is learnt from their headers may stumble over a damaged one.
+            if not self.is_clean and not self.recovery_point:
+                raise
+            note = f"{damage}; the whole log is recovered for that"
+        logger.warning("%s", note)
+        self.report.notes.append(note)
+        for segment in self.segments:
+            segment.close_handles()
+        self.segments.clear()
+        self.is_clean, self.recovery_point = False, 0
+        return self._load()
+
+    def _load(self) -> Log:
         self._drop_leftovers()
         self._finish_swaps()
         self._load_segments()
@@ -85,9 +101,10 @@ class LogLoader:
         if not self.is_clean:
             self._recover(self.segments.from_offset(self.recovery_point) if len(self.segments) else [])
         end_offset = self._settle_ends()
+        self.epochs.truncate_from_start(self.start_offset)
+        self.epochs.truncate_from_end(end_offset)
         if relearn or self.epochs.is_empty:
             self._learn_epochs()
-        self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(self.start_offset)
         log = Log(
             self.directory,
@@ -124,6 +141,8 @@ class LogLoader:
                 base = names.offset_of(name)
                 if name.endswith(names.SWAP) and base is not None and base >= min(bases):
                     self._remove(name)
+            # A `.swap` that came back without its `.cleaned` would look complete.
+            self.pool.disk.sync_directory(self.directory)
         for name in cleaned:
             self._remove(name)
 
@@ -135,8 +154,11 @@ class LogLoader:
         complete = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
         for base, end in [self._swap_range(name) for name in complete]:
             self._remove_between(base, end, keep=swaps)
-        for name in swaps:
-            disk.rename(f"{self.directory}/{name}", f"{self.directory}/{name[: -len(names.SWAP)]}")
+        # Each step durable before the next: first the old files go, then the new logs get their names, then the new indexes.
+        for step in (complete, [name for name in swaps if name not in complete]):
+            disk.sync_directory(self.directory)
+            for name in step:
+                disk.rename(f"{self.directory}/{name}", f"{self.directory}/{name[: -len(names.SWAP)]}")
         disk.sync_directory(self.directory)
 
     def _swap_range(self, name: str) -> tuple[int, int]:

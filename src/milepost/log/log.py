@@ -49,6 +49,9 @@ class Owner:
     def publish_start(self, log: Log, start_offset: int) -> None:
         """Make a new log start durable before segments below it disappear."""
 
+    def publish_recovery_point(self, log: Log, offset: int) -> None:
+        """Make a lower recovery point durable before offsets behind it are written anew."""
+
     def failed(self, log: Log, error: OSError) -> None:
         """The log's files can no longer be trusted to be what it thinks they are."""
 
@@ -106,6 +109,13 @@ class Log(AppendableLog):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def update_config(self, config: LogConfig) -> None:
+        """New settings of the topic: for the next append, the next roll, the next retention pass."""
+        self.config = config
+        self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
+        for segment in self.segments:
+            segment.update_config(config)
 
     # Rolling and flushing.
 
@@ -201,10 +211,11 @@ class Log(AppendableLog):
             raise self.fail(error) from error
         return len(doomed)
 
-    def _remove_segments(self, doomed: Iterable[Segment], keep_snapshots: bool = False) -> None:
+    def _remove_segments(self, doomed: Iterable[Segment], keep_snapshots: bool = False, step_by_step: bool = False) -> None:
+        """`step_by_step`: each step durable before the next, so that a crash leaves all segments up to some one, each with all its files."""
         for segment in doomed:
             self.segments.remove(segment.base_offset)
-            segment.change_suffix(names.DELETED)
+            segment.change_suffix(names.DELETED, step_by_step)
             snapshot = None if keep_snapshots else self.producers.rename_snapshot_for_delete(segment.base_offset)
             self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
         self.pool.disk.sync_directory(self.directory)
@@ -240,7 +251,9 @@ class Log(AppendableLog):
             self.truncate_fully_and_start_at(offset)
             return True
         try:
-            self._remove_segments([segment for segment in self.segments if segment.base_offset > offset])
+            self._publish_lower(offset, offset)
+            doomed = [segment for segment in self.segments if segment.base_offset > offset]
+            self._remove_segments(reversed(doomed), step_by_step=True)
             active = self.segments.active
             active.truncate_to(offset)
             active.flush()
@@ -256,15 +269,24 @@ class Log(AppendableLog):
 
     def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
+        start_offset = offset if start_offset is None else start_offset
         try:
-            self._remove_segments(list(self.segments))
+            self._publish_lower(offset, start_offset)
+            self._remove_segments(reversed(list(self.segments)), step_by_step=True)
             self.segments.add(Segment.create(self.pool, self.directory, offset, self.config, self.clock, self.rng))
         except OSError as error:
             raise self.fail(error) from error
-        self.start_offset = offset if start_offset is None else start_offset
+        self.start_offset = start_offset
         self.epochs.clear()
         self._ended_at(offset)
         self.producers.truncate_fully_and_start_at(offset)
+
+    def _publish_lower(self, end_offset: int, start_offset: int) -> None:
+        """Checkpoints that lie beyond the new ends would vouch for, or hide, what is written there later."""
+        if end_offset < self.recovery_point:
+            self.owner.publish_recovery_point(self, end_offset)
+        if start_offset < self.start_offset:
+            self.owner.publish_start(self, start_offset)
 
     def _ended_at(self, offset: int) -> None:
         self.end_offset = offset

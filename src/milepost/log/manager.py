@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from milepost.clock import Clock, SystemClock
 from milepost.config.broker import BrokerConfig
@@ -67,17 +68,35 @@ class LogManager(Owner):
 
     def startup(self) -> None:
         """Lock and load every directory. A lock held by another process, or a partition found twice, ends the start."""
-        try:
+        self.open_directories()
+        self.load_directories()
+
+    def open_directories(self) -> None:
+        """Lock every directory and read its checkpoints."""
+        with self._all_or_nothing():
             for path in self.config.directories:
                 self._open_directory(path)
+            self._ensure_one_online()
+
+    def load_directories(self) -> None:
+        """Load every partition, each with the settings of its topic as they are known now."""
+        with self._all_or_nothing():
             for directory in list(self.directories):
                 self._load_directory(directory)
-            if not self.directories:
-                raise KafkaStorage(f"none of the data directories can be used: {'; '.join(self.offline.values())}")
+            self._ensure_one_online()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             for directory in self.directories:
                 directory.close(False, {})
             raise
+
+    def _ensure_one_online(self) -> None:
+        if not self.directories:
+            raise KafkaStorage(f"none of the data directories can be used: {'; '.join(self.offline.values())}")
 
     def _open_directory(self, path: str) -> None:
         directory = DataDirectory(path, self.disk, self.clock)
@@ -264,6 +283,10 @@ class LogManager(Owner):
     def publish_start(self, log: Log, start_offset: int) -> None:
         directory = self._home[log.partition]
         directory.write_log_starts({**directory.log_starts, log.partition: start_offset})
+
+    def publish_recovery_point(self, log: Log, offset: int) -> None:
+        directory = self._home[log.partition]
+        directory.write_recovery_points({**directory.recovery_points, log.partition: offset})
 
     def failed(self, log: Log, error: OSError) -> None:
         directory = self._home.get(log.partition)

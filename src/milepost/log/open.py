@@ -125,6 +125,9 @@ class LoneOwner(Owner):
     def publish_start(self, log: Log, start_offset: int) -> None:
         self.directory.write_log_starts({**self.directory.log_starts, log.partition: start_offset})
 
+    def publish_recovery_point(self, log: Log, offset: int) -> None:
+        self.directory.write_recovery_points({**self.directory.recovery_points, log.partition: offset})
+
     def closed(self, log: Log) -> None:
         directory = self.directory
         if log.is_failed:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from milepost.log.producer_entry import BATCHES_KEPT, BatchMetadata, ProducerEntry
 from milepost.record.batch import RecordBatch
+from milepost.record.sequence import increment_sequence
 from milepost.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -33,8 +34,22 @@ def restore_windows(log: Log) -> None:
                 del wanting[producer_id]
         budget -= segment.size
     for producer_id, batches in found.items():
-        if batches:
-            log.producers.restore_batches(producer_id, batches)
+        older = _leading_up_to(log.producers.producers[producer_id].first_sequence, batches)
+        if older:
+            log.producers.restore_batches(producer_id, older)
+
+
+def _leading_up_to(sequence: int, batches: list[BatchMetadata]) -> list[BatchMetadata]:
+    """The last batches, without a gap before `sequence`.
+
+    A producer that was forgotten for a while may have started again at 0 in the same epoch. A batch of its former life in the
+    window would make its next batch look like a duplicate, and lose it.
+    """
+    first = len(batches)
+    while first and increment_sequence(batches[first - 1].last_sequence, 1) == sequence:
+        first -= 1
+        sequence = batches[first].first_sequence
+    return batches[first:]
 
 
 def _batches_in(segment: Segment, wanting: dict[int, ProducerEntry], start_offset: int) -> dict[int, list[BatchMetadata]]:

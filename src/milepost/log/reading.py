@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from milepost.errors import InvalidArgument, OffsetOutOfRange
+from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange
 from milepost.log.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
 from milepost.record.batch import NO_TIMESTAMP
@@ -100,6 +100,7 @@ class ReadableLog:
     end_offset: int
     high_watermark: int
     directory: str
+    is_failed: bool
 
     @property
     def last_stable_offset(self) -> int:
@@ -123,6 +124,8 @@ class ReadableLog:
         """Batches from the one that holds `offset`, up to the bound of the isolation. `min_one`: at least one whole batch, however large."""
         if max_bytes < 0:
             raise InvalidArgument(f"cannot read {max_bytes} bytes")
+        if self.is_failed:
+            raise KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk")
         isolation = Isolation(isolation)
         segment = self.segments.floor(offset)
         if offset < self.start_offset or offset > self.end_offset or segment is None:
@@ -155,8 +158,7 @@ class ReadableLog:
         """Where the batch that holds `offset` starts: a bound inside a batch leaves the whole batch out."""
         if offset >= self.end_offset:
             return segment.size
-        found = segment.locate(offset)
-        return segment.size if found is None else found.position
+        return segment.position_of(offset)
 
     def _aborted(self, segment: Segment, offset: int, position: int, size: int) -> list[AbortedTransaction]:
         beyond = segment.offset_index.upper_bound(OffsetPosition(offset, position), size)

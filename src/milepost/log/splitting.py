@@ -30,13 +30,14 @@ def split_overflowed(segment: Segment, segments: LogSegments) -> list[Segment]:
             pieces.append(_piece(segment, first))
         unit = AppendUnit(batch.last_offset, batch.size, batch.max_timestamp, batch.last_offset)
         pieces[-1].append([batch.view()], [unit])
-    if not overflows:
+    total = sum(piece.size for piece in pieces)
+    if not overflows or total != segment.size:
         for piece in pieces:
             piece.delete()
+    if not overflows:
         raise InvalidArgument(
             f"{segment.log.path}: all offsets fit relative to base {segment.base_offset}; there is nothing to split"
         )
-    total = sum(piece.size for piece in pieces)
     if total != segment.size:
         raise KafkaStorage(
             f"{segment.log.path}: {total} of {segment.size} bytes were whole batches; repair it before it is split"

@@ -6,8 +6,9 @@
     3      new segments `.swap` -> final names, first first    done
 
 Last first in phase 1, because loading drops every `.swap` at or above the lowest `.cleaned`: a swap that did not get
-through all renames is undone as a whole. The directory is synced after each phase (Kafka does it once, at the end):
-otherwise a power failure could keep the renames of phase 2 and lose those of phase 1.
+through all renames is undone as a whole. The directory is synced before phase 1, after each segment of it, and after each
+phase (Kafka does it once, at the end): otherwise a power failure could keep later renames and lose earlier ones. In phase 3 each
+`.log` gets its name durably before its indexes do: while it is a `.swap`, loading takes indexes with final names for old ones.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from milepost.segment.segment import Segment
 def swap_segments(segments: LogSegments, new: Sequence[Segment], old: Sequence[Segment]) -> list[Segment]:
     """Replace `old` by `new`, which are complete, flushed and named `.cleaned`; the old ones, now `.deleted`, for removal."""
     disk, directory = new[0].pool.disk, new[0].directory
+    disk.sync_directory(directory)
     for segment in sorted(new, key=lambda segment: -segment.base_offset):
         segment.change_suffix(names.SWAP)
-    disk.sync_directory(directory)
+        disk.sync_directory(directory)
     removed = []
     for segment in sorted(old, key=lambda segment: segment.base_offset):
         if segment.base_offset in segments:
@@ -35,6 +37,6 @@ def swap_segments(segments: LogSegments, new: Sequence[Segment], old: Sequence[S
         segments.add(segment)
     disk.sync_directory(directory)
     for segment in sorted(new, key=lambda segment: segment.base_offset):
-        segment.change_suffix("")
+        segment.change_suffix("", step_by_step=True)
     disk.sync_directory(directory)
     return removed

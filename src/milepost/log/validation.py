@@ -99,7 +99,7 @@ class Validator:
         header, rest = bytearray(view[start : start + HEADER_SIZE]), view[start + HEADER_SIZE : start + size]
         _base_offset(header, 0, offset)
         _leader_epoch(header, 12, leader_epoch)
-        if stamps or largest != batch.max_timestamp:
+        if stamps or largest != batch.max_timestamp or batch.attributes & LOG_APPEND_TIME_FLAG:
             stamp(batch, header, rest, largest, stamps)
         batch.base_offset, batch.partition_leader_epoch = offset, leader_epoch
         last_offset = offset + batch.last_offset_delta
@@ -183,8 +183,7 @@ def target_codec(config: LogConfig, source: Codec) -> Codec:
 def stamp(batch: RecordBatch, header: bytearray, rest: memoryview, max_timestamp: int, is_log_append_time: bool) -> None:
     """Set timestamp type and maximum, which the CRC covers."""
     batch.max_timestamp = max_timestamp
-    if is_log_append_time:
-        batch.attributes |= LOG_APPEND_TIME_FLAG
+    batch.attributes = batch.attributes | LOG_APPEND_TIME_FLAG if is_log_append_time else batch.attributes & ~LOG_APPEND_TIME_FLAG
     _attributes(header, 21, batch.attributes)
     _max_timestamp(header, 35, max_timestamp)
     batch.crc = crc32c(rest, crc32c(memoryview(header)[CRC_COVERS_FROM:]))

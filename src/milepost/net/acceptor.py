@@ -12,6 +12,7 @@ import logging
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from milepost.errors import PortUnavailable
 from milepost.net.connection_limits import ConnectionLimits
@@ -105,7 +106,7 @@ class Acceptor:
         if processor.loop is self._loop:
             processor.accept(sock, f"{host}:{port}", self.listener)
         else:
-            processor.loop.post(lambda: processor.accept(sock, f"{host}:{port}", self.listener) and None)
+            processor.loop.post(partial(processor.accept, sock, f"{host}:{port}", self.listener))
 
     def _make_room(self) -> None:
         channels = [channel for channel in (processor.least_recently_used() for processor in self._processors) if channel]

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from milepost.errors import InvalidRequest
+from milepost.errors import MalformedMessage
 from milepost.net.event_loop import READ
 from milepost.net.mute_state import MuteEvent, MuteState, after
 from milepost.segment.file_records import FileSlice
@@ -83,7 +83,7 @@ class Channel:
             return None
         size: int = _frame_size(view)[0]
         if not 0 < size <= most:
-            raise InvalidRequest(f"{self.peer}: a frame of {size} bytes was announced; allowed are 1 to {most}{hint(bytes(view[:4]))}")
+            raise MalformedMessage(f"{self.peer}: a frame of {size} bytes was announced; allowed are 1 to {most}{hint(bytes(view[:4]))}")
         if len(view) < SIZE_BYTES + size:
             return None
         self._view = view[SIZE_BYTES + size :]
@@ -108,10 +108,9 @@ class Channel:
 
     def queue(self, outgoing: Sequence[Outgoing]) -> None:
         for piece in outgoing:
-            size = piece.size if isinstance(piece, FileSlice) else len(piece)
-            if size:
+            if len(piece):
                 self._out.append(piece if isinstance(piece, FileSlice) else memoryview(piece))
-                self.out_bytes += size
+                self.out_bytes += len(piece)
 
     def flush(self) -> bool:
         """Send as much as the socket takes; whether everything went."""

@@ -22,7 +22,7 @@ logger = logging.getLogger("milepost.net")
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 
-Task = Callable[[], None]
+Task = Callable[[], object]
 OnReady = Callable[[int], None]
 
 

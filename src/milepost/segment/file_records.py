@@ -70,6 +70,9 @@ class FileSlice:
     position: int
     size: int
 
+    def __len__(self) -> int:
+        return self.size
+
     def read(self) -> bytes:
         return self.records.read(self.position, self.size)
 

@@ -112,6 +112,12 @@ class Segment:
         pool.disk.sync_directory(directory)
         return segment
 
+    def update_config(self, config: LogConfig) -> None:
+        """Take new settings; the size of index files that exist stays."""
+        self.config = config
+        self.profile = IndexProfile(config.index_profile)
+        self.max_segment_ms = config.max_segment_ms - self.jitter_ms
+
     def path(self, kind: str) -> str:
         return f"{self.directory}/{names.file_name(self.base_offset, kind)}{self._suffix}"
 
@@ -243,6 +249,11 @@ class Segment:
         end = self.log.size_in_bytes if position is None else position
         return LogScan(self.log.path, start, position, end - start, skipped)
 
+    def position_of(self, offset: int) -> int:
+        """Where the batch or the damage starts that holds `offset`; the end of the file when nothing reaches that far."""
+        self._check_order()
+        return self.log.start_of(offset, self.offset_index.lookup(offset).position)
+
     def read(self, offset: int, max_bytes: int, max_position: int | None = None, min_one: bool = True) -> SegmentRead | None:
         """Batches from the one that holds `offset`, or None when no batch reaches that far."""
         first = self.locate(offset)
@@ -324,7 +335,7 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and everything behind it; the number of bytes that went."""
         self.activate()
-        position = self.log.start_of(offset, self.offset_index.lookup(offset).position)
+        position = self.position_of(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -351,13 +362,15 @@ class Segment:
         self.time_index.flush()
         self.txn_index.flush()
 
-    def change_suffix(self, suffix: str) -> None:
-        """Rename all files of the segment, in the order that loading relies on: `.log` first."""
+    def change_suffix(self, suffix: str, step_by_step: bool = False) -> None:
+        """Rename all files of the segment, in the order that loading relies on: `.log` first, durably first if `step_by_step`."""
         disk, old = self.pool.disk, self._suffix
         for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
             source = self.path(kind)
             if disk.exists(source):
                 disk.rename(source, source[: len(source) - len(old)] + suffix)
+                if step_by_step and kind == names.LOG:
+                    disk.sync_directory(self.directory)
         self._suffix = suffix
         self.log.handle.path = self.path(names.LOG)
         self.offset_index.rename(self.path(names.INDEX))

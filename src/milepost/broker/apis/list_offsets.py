@@ -1,0 +1,67 @@
+"""ListOffsets (key 2): the offset for a timestamp, or for one of the special values.
+
+-1 latest (the last stable offset when isolation is read_committed) · -2 earliest · -3 the record with the largest timestamp (KIP-734)
+-4 earliest kept locally · -5 latest tiered, -6 earliest not yet tiered: without tiered storage, nothing
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.apis.fetch import check_epoch
+from milepost.errors import MilepostError
+from milepost.log.partition_name import TopicPartition
+from milepost.log.reading import LATEST
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+    from milepost.replica.partition import Partition
+
+KEY = 2
+READ_COMMITTED = 1
+EARLIEST_PENDING_UPLOAD = -6
+Answer = ListOffsetsResponse.Topic.Partition
+
+
+def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    topics = [
+        ListOffsetsResponse.Topic(
+            name=topic.name, partitions=[answer(topic.name, asked, request, context.broker) for asked in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics)
+
+
+def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListOffsetsRequest, broker: Broker) -> Answer:
+    partition = broker.replicas.partition(TopicPartition(topic, asked.partition_index))
+    if partition is None:
+        return refuse(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    error_code = check_epoch(partition, asked.current_leader_epoch)
+    if error_code:
+        return refuse(asked, error_code)
+    try:
+        return find(partition, asked, request.isolation_level)
+    except MilepostError as error:
+        return refuse(asked, error.code)
+
+
+def find(partition: Partition, asked: ListOffsetsRequest.Topic.Partition, isolation_level: int) -> Answer:
+    log, timestamp = partition.log, asked.timestamp
+    bound = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+    if timestamp == LATEST:
+        return Answer(partition_index=asked.partition_index, timestamp=-1, offset=bound, leader_epoch=partition.leader_epoch)
+    found = None if timestamp == EARLIEST_PENDING_UPLOAD else log.offset_for(timestamp)
+    # What lies behind the bound is not there yet for this client.
+    if found is None or found.offset < 0 or (timestamp >= 0 and found.offset >= bound):
+        return Answer(partition_index=asked.partition_index, timestamp=-1, offset=-1, leader_epoch=-1)
+    return Answer(
+        partition_index=asked.partition_index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+    )
+
+
+def refuse(asked: ListOffsetsRequest.Topic.Partition, error_code: int) -> Answer:
+    return Answer(partition_index=asked.partition_index, error_code=error_code, timestamp=-1, offset=-1, leader_epoch=-1)

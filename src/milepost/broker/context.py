@@ -1,0 +1,55 @@
+"""One request while it is being handled: who asked, in which version, and how to answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from milepost.protocol import frames
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.net.request import Request
+    from milepost.protocol.headers import RequestHeader
+
+
+class Context:
+    __slots__ = ("_request", "api_key", "broker", "client_id", "correlation_id", "version")
+
+    def __init__(self, broker: Broker, request: Request, header: RequestHeader):
+        self.broker = broker
+        self._request = request
+        self.api_key = header.api_key
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        return "/" + self._request.channel.peer.rpartition(":")[0]
+
+    @property
+    def listener(self) -> str:
+        return self._request.channel.listener
+
+    @property
+    def connection(self) -> dict[str, object]:
+        """What handlers remember about a connection; it goes with it."""
+        return self._request.channel.state
+
+    @property
+    def is_connected(self) -> bool:
+        return self._request.channel.is_open
+
+    def answer(self, response: Any) -> None:
+        """Send the response. Once per request, on the loop's thread, at once or later."""
+        self._request.send(frames.gather_response(self.api_key, self.version, self.correlation_id, response))
+
+    def answer_frame(self, pieces: list[Any]) -> None:
+        """Send a response that is encoded already."""
+        self._request.send(pieces)
+
+    def no_response(self) -> None:
+        self._request.no_response()
+
+    def close(self, reason: str) -> None:
+        self._request.close(reason)

@@ -1,0 +1,25 @@
+"""What can be wrong with a topic that is to be created or named."""
+
+from __future__ import annotations
+
+from milepost.errors import MilepostError
+
+
+class InvalidTopic(MilepostError):
+    code = 17
+    exit_code = 2
+
+
+class TopicExists(MilepostError):
+    code = 36
+    exit_code = 4
+
+
+class InvalidPartitions(MilepostError):
+    code = 37
+    exit_code = 2
+
+
+class InvalidReplicationFactor(MilepostError):
+    code = 38
+    exit_code = 2

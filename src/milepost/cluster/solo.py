@@ -1,0 +1,141 @@
+"""A cluster of one broker, without ZooKeeper: what it must remember lies in one file beside its logs.
+
+`milepost.cluster.json` in the first data directory (Kafka ignores it):
+
+    {"version": 1,
+     "topics": {"page_visits": {"id": "22 characters of base64", "partitions": 5, "config": {"retention.ms": "-1"}}},
+     "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
+     "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
+     "next_producer_id": 1000}
+
+It is replaced as a whole before a change is answered. Topics that are found on disk but not in the file (a directory that Kafka left behind) are taken in as they
+are: the id from `partition.metadata`, the partitions from the directory names.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from milepost.errors import KafkaStorage
+from milepost.files import Disk, read_file, replace_file
+from milepost.log.partition_metadata import random_topic_id, topic_id_bytes
+from milepost.log.partition_name import TopicPartition
+
+FILE_NAME = "milepost.cluster.json"
+VERSION = 1
+PRODUCER_ID_BLOCK = 1000
+
+
+@dataclass(slots=True)
+class TopicState:
+    name: str
+    topic_id: bytes
+    topic_id_text: str
+    partitions: int
+    configs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in ("__consumer_offsets", "__transaction_state")
+
+
+class SoloCluster:
+    def __init__(self, directory: str, disk: Disk, rng: random.Random, cluster_id: str, node_id: int):
+        self.path = f"{directory}/{FILE_NAME}"
+        self.disk = disk
+        self.rng = rng
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.topics: dict[str, TopicState] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        self.client_quotas: list[dict[str, Any]] = []
+        self._by_id: dict[bytes, TopicState] = {}
+        self._next_producer_id = 0
+        self._producer_ids_left = 0
+        self._load()
+
+    # Remembering.
+
+    def _load(self) -> None:
+        try:
+            data = read_file(self.disk, self.path)
+        except FileNotFoundError:
+            return
+        try:
+            content = json.loads(data)
+            for name, topic in content["topics"].items():
+                self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
+            self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
+            self.client_quotas = list(content["quotas"])
+            self._next_producer_id = int(content["next_producer_id"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise KafkaStorage(f"{self.path}: not what this broker wrote ({error}); restore it, or move it away to start without topics") from error
+
+    def save(self) -> None:
+        content = {
+            "version": VERSION,
+            "topics": {
+                topic.name: {"id": topic.topic_id_text, "partitions": topic.partitions, "config": topic.configs}
+                for topic in self.topics.values()
+            },
+            "brokers": self.broker_configs,
+            "quotas": self.client_quotas,
+            "next_producer_id": self._next_producer_id,
+        }
+        replace_file(self.disk, self.path, json.dumps(content, indent=1, sort_keys=True).encode())
+
+    def _remember(self, name: str, topic_id: str, partitions: int, configs: Mapping[str, str]) -> TopicState:
+        topic = TopicState(name, topic_id_bytes(topic_id, name), topic_id, partitions, dict(configs))
+        self.topics[name] = self._by_id[topic.topic_id] = topic
+        return topic
+
+    def adopt(self, found: Iterable[tuple[TopicPartition, str | None]]) -> None:
+        """Take in the partitions that are on disk: those of topics nobody told us about."""
+        strangers: dict[str, tuple[int, str | None]] = {}
+        for partition, topic_id in found:
+            if partition.topic not in self.topics:
+                most, known_id = strangers.get(partition.topic, (0, None))
+                strangers[partition.topic] = (max(most, partition.partition + 1), known_id or topic_id)
+        for name, (partitions, topic_id) in strangers.items():
+            self._remember(name, topic_id or random_topic_id(self.rng), partitions, {})
+        if strangers:
+            self.save()
+
+    # Topics.
+
+    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        return self._by_id.get(topic_id)
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> TopicState:
+        topic = self._remember(name, random_topic_id(self.rng), partitions, configs or {})
+        self.save()
+        return topic
+
+    def delete_topic(self, name: str) -> TopicState:
+        topic = self.topics.pop(name)
+        del self._by_id[topic.topic_id]
+        self.save()
+        return topic
+
+    def add_partitions(self, name: str, total: int) -> None:
+        self.topics[name].partitions = total
+        self.save()
+
+    def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
+        self.topics[name].configs = dict(configs)
+        self.save()
+
+    # Producer ids.
+
+    def allocate_producer_id(self) -> int:
+        """A producer id nobody had before. A block of them is claimed at a time, so that a crash loses ids and never repeats one."""
+        if not self._producer_ids_left:
+            self._producer_ids_left = PRODUCER_ID_BLOCK
+            self._next_producer_id += PRODUCER_ID_BLOCK
+            self.save()
+        self._producer_ids_left -= 1
+        return self._next_producer_id - self._producer_ids_left - 1

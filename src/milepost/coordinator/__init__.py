@@ -1,0 +1,1 @@
+"""Coordinators: groups (classic and consumer protocol), their offsets, and transactions."""

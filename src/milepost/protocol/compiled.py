@@ -1,0 +1,99 @@
+"""Encoders and decoders by API and version, made on first use and kept.
+
+A broker needs the decoders of requests and the encoders of responses, a client the others: each is made on its own, in less than
+a millisecond for nearly all of them.
+
+A decoder makes at most so many elements (structs and strings in arrays) of one message, because a byte of an array can become an
+object of fifty and more:
+
+    100,000      of a request
+    1,000,000    of LeaderAndIsr and UpdateMetadata, which name every partition of a cluster
+    5,000,000    of a response: whom a client connects to, it has chosen itself
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from milepost.errors import UnsupportedVersion
+from milepost.protocol.apis import BY_KEY, BY_NAME, Api
+from milepost.protocol.decoder import Decoder, make_decoder
+from milepost.protocol.encoder import Encoder, make_encoder
+from milepost.protocol.message import Message, message_class
+from milepost.protocol.schema import blocks, parse_block
+
+MAX_REQUEST_ELEMENTS = 100_000
+MAX_CONTROLLER_REQUEST_ELEMENTS = 1_000_000
+MAX_RESPONSE_ELEMENTS = 5_000_000
+CONTROLLER_REQUESTS = {4, 6}
+
+_classes: dict[str, type[Message]] = {}
+_request_decoders: dict[tuple[int, int], Decoder] = {}
+_request_encoders: dict[tuple[int, int], Encoder] = {}
+_response_decoders: dict[tuple[int, int], Decoder] = {}
+_response_encoders: dict[tuple[int, int], Encoder] = {}
+
+
+def request_decoder(key: int, version: int) -> Decoder:
+    try:
+        return _request_decoders[key, version]
+    except KeyError:
+        api = api_of(key, version)
+        limit = MAX_CONTROLLER_REQUEST_ELEMENTS if key in CONTROLLER_REQUESTS else MAX_REQUEST_ELEMENTS
+        return _request_decoders.setdefault((key, version), _decoder(api, "request", version, limit))
+
+
+def request_encoder(key: int, version: int) -> Encoder:
+    try:
+        return _request_encoders[key, version]
+    except KeyError:
+        return _request_encoders.setdefault((key, version), _encoder(api_of(key, version), "request", version))
+
+
+def response_decoder(key: int, version: int) -> Decoder:
+    try:
+        return _response_decoders[key, version]
+    except KeyError:
+        api = api_of(key, version)
+        return _response_decoders.setdefault((key, version), _decoder(api, "response", version, MAX_RESPONSE_ELEMENTS))
+
+
+def response_encoder(key: int, version: int) -> Encoder:
+    try:
+        return _response_encoders[key, version]
+    except KeyError:
+        return _response_encoders.setdefault((key, version), _encoder(api_of(key, version), "response", version))
+
+
+def api_of(key: int, version: int) -> Api:
+    api = BY_KEY.get(key)
+    if api is None:
+        raise UnsupportedVersion(f"there is no API with key {key} here")
+    if not api.knows(version):
+        raise UnsupportedVersion(f"{api.name} (key {key}) has versions {api.known[0]} to {api.known[1]} here, not {version}")
+    return api
+
+
+def class_named(name: str) -> type[Message]:
+    """`ProduceRequest`; KeyError when there is none."""
+    cls = _classes.get(name)
+    if cls is None:
+        _load(BY_NAME[name.removesuffix("Request").removesuffix("Response")])
+        cls = _classes[name]
+    return cls
+
+
+def _load(api: Api) -> None:
+    table: str = import_module(f"milepost.protocol.tables.{api.family}").TABLE
+    for schema in parse_block(blocks(table)[api.name]):
+        _classes[schema.name] = message_class(schema)
+
+
+def _decoder(api: Api, kind: str, version: int, max_elements: int) -> Decoder:
+    cls = class_named(api.name + kind.capitalize())
+    return make_decoder(cls, f"{api.name} {kind} {version}", version, api.is_flexible(version), max_elements)
+
+
+def _encoder(api: Api, kind: str, version: int) -> Encoder:
+    cls = class_named(api.name + kind.capitalize())
+    return make_encoder(cls._schema, f"{api.name} {kind} {version}", version, api.is_flexible(version))

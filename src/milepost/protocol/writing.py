@@ -1,0 +1,67 @@
+"""What generated encoders call: lengths as varints, tagged fields, and refusals.
+
+`Unwritable` is internal: the encoder turns it into `InvalidArgument` or `UnsupportedVersion` with the message and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from milepost.protocol.reading import MAX_STRING, tag
+
+
+class Unwritable(ValueError):
+    pass
+
+
+class Lost(Unwritable):
+    """A value that the version has no field for."""
+
+
+def unsigned_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class Varints(dict[int, bytes]):
+    """Unsigned varints by value. Those of one byte are kept: they are nearly all there are."""
+
+    def __missing__(self, value: int) -> bytes:
+        return unsigned_varint(value)
+
+
+class StringLengths(Varints):
+    """The same for lengths of strings, which have a limit; it costs nothing here, off the path of short strings."""
+
+    def __missing__(self, value: int) -> bytes:
+        if value > MAX_STRING + 1:
+            raise Unwritable(f"is a string of {value - 1} bytes, {MAX_STRING} are allowed")
+        return unsigned_varint(value)
+
+
+ONE_BYTE = [(value, bytes([value])) for value in range(128)]
+VARINTS = Varints(ONE_BYTE)
+STRING_LENGTHS = StringLengths(ONE_BYTE)
+
+
+def tagged_fields(known: Iterable[tuple[int, bytes]], unknown: bytes) -> bytes:
+    """The whole section: count, then the fields by rising tag."""
+    fields = list(known)
+    position, last = 0, -1
+    while position < len(unknown):
+        last, start, position = tag(unknown, position, last, len(unknown))
+        fields.append((last, unknown[start:position]))
+    fields.sort()
+    parts = [VARINTS[len(fields)]]
+    for number, content in fields:
+        parts += (VARINTS[number], VARINTS[len(content)], content)
+    return b"".join(parts)
+
+
+def lost(name: str, value: object) -> NoReturn:
+    raise Lost(f"cannot carry {name}, which is {value!r:.60}")

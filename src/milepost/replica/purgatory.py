@@ -1,0 +1,87 @@
+"""Where requests wait that cannot be answered yet: for data to arrive, or for their time to run out.
+
+A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that watches it looks whether it can complete now.
+A timer completes it anyway when its time is up. Either way it completes once, and is forgotten under all its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    def later(self, seconds: float, task: Callable[[], object]) -> Cancellable: ...
+
+
+class Waiting:
+    """One operation that waits."""
+
+    __slots__ = ("_complete", "_is_done", "_try_complete", "keys", "timer")
+
+    def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[], bool], complete: Callable[[], None]):
+        self.keys = keys
+        self._try_complete = try_complete
+        self._complete = complete
+        self._is_done = False
+        self.timer: Cancellable | None = None
+
+    def attempt(self) -> bool:
+        if not self._is_done and self._try_complete():
+            self.finish()
+        return self._is_done
+
+    def finish(self) -> None:
+        if not self._is_done:
+            self._is_done = True
+            if self.timer is not None:
+                self.timer.cancel()
+            self._complete()
+
+
+class Purgatory:
+    def __init__(self, timers: Timers):
+        self._timers = timers
+        self._watchers: dict[Hashable, list[Waiting]] = {}
+
+    def __len__(self) -> int:
+        return len({id(waiting) for watchers in self._watchers.values() for waiting in watchers})
+
+    def wait(
+        self, keys: Sequence[Hashable], try_complete: Callable[[], bool], complete: Callable[[], None], seconds: float
+    ) -> Waiting:
+        """Complete as soon as `try_complete` says so when one of the keys changes, at the latest after `seconds`."""
+        waiting = Waiting(keys, try_complete, complete)
+        for key in keys:
+            self._watchers.setdefault(key, []).append(waiting)
+        waiting.timer = self._timers.later(seconds, lambda: self._expire(waiting))
+        return waiting
+
+    def check(self, key: Hashable) -> None:
+        """Something about the key changed."""
+        if key in self._watchers:
+            for waiting in list(self._watchers[key]):
+                if waiting.attempt():
+                    self._forget(waiting)
+
+    def _expire(self, waiting: Waiting) -> None:
+        waiting.finish()
+        self._forget(waiting)
+
+    def cancel(self, waiting: Waiting) -> None:
+        """Forget an operation whose client went away."""
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        self._forget(waiting)
+
+    def _forget(self, waiting: Waiting) -> None:
+        for key in waiting.keys:
+            watchers = self._watchers.get(key)
+            if watchers is not None and waiting in watchers:
+                watchers.remove(waiting)
+                if not watchers:
+                    del self._watchers[key]

@@ -1,0 +1,465 @@
+"""Which log is cleaned next, what keeps it from being cleaned, and what happens to the checkpoints."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from milepost.clock import ManualClock
+from milepost.config.broker import BrokerConfig
+from milepost.errors import CorruptRecord, InvalidArgument
+from milepost.log.cleanable import measure
+from milepost.log.cleaner import CleaningAborted
+from milepost.log.cleaner_manager import ABORTED, FORGOTTEN, IN_PROGRESS, CleanerManager, paused
+from milepost.log.log import Log
+from milepost.log.open import open_log
+from milepost.log.partition_name import TopicPartition
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
+from tests.log.cleaned_logs import DAY, NOW, QuickDisk, contents, put
+
+KV = TopicPartition("kv", 0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture
+def manager(clock) -> CleanerManager:
+    return CleanerManager(clock, BrokerConfig.parse({"log.cleaner.dedupe.buffer.size": 2 << 20}))
+
+
+@pytest.fixture
+def logs(tmp_path, clock):
+    opened: dict[TopicPartition, Log] = {}
+
+    def open_one(topic: str = "kv", **config: object) -> Log:
+        settings = {"cleanup.policy": "compact"} | {name.replace("_", "."): value for name, value in config.items()}
+        directory = tmp_path / topic / f"{topic}-0"
+        log = open_log(str(directory), "a", settings, clock=clock, disk=QuickDisk())
+        opened[log.partition] = log
+        return log
+
+    open_one.opened = opened  # type: ignore[attr-defined]
+    yield open_one
+    for log in opened.values():
+        log.close()
+
+
+class Checkpoints(dict[TopicPartition, int]):
+    def write(self, partition: TopicPartition, offset: int) -> None:
+        self[partition] = offset
+
+
+def segment(log: Log, *keys: str, timestamp: int = NOW) -> None:
+    """A sealed segment with one batch per key."""
+    for key in keys:
+        put(log, (key, "value"), timestamp=timestamp)
+    log.roll()
+
+
+# What is dirty.
+
+
+def test_log_that_was_never_cleaned_is_dirty_up_to_the_active_segment(logs):
+    log = logs()
+    segment(log, "a", "b")
+    segment(log, "a")
+    put(log, ("b", 1))
+    work = measure(log, None)
+    assert (work.first_dirty_offset, work.first_uncleanable_offset) == (0, 3)
+    assert (work.clean_bytes, work.ratio, work.is_due) == (0, 1.0, True)
+    assert work.cleanable_bytes == sum(each.size for each in list(log.segments)[:2])
+
+
+def test_ratio_counts_the_segment_of_the_checkpoint_on_both_sides(logs):
+    log = logs()
+    segment(log, "a", "b")
+    segment(log, "a", "b")
+    first, second = (each.size for each in list(log.segments)[:2])
+    at_a_base = measure(log, 2)
+    assert (at_a_base.clean_bytes, at_a_base.cleanable_bytes, at_a_base.ratio) == (first, second, 0.5)
+    inside = measure(log, 3)
+    assert (inside.clean_bytes, inside.cleanable_bytes) == (first + second, second)
+
+
+@pytest.mark.parametrize(("least", "is_due"), [(0.5, False), (0.49, True)])
+def test_ratio_must_exceed_the_configured_one(logs, least, is_due):
+    log = logs(min_cleanable_dirty_ratio=least)
+    segment(log, "a", "b")
+    segment(log, "a", "b")
+    assert measure(log, 2).is_due is is_due
+
+
+def test_log_with_nothing_but_its_active_segment_is_not_dirty(logs):
+    log = logs()
+    put(log, ("a", 1), ("a", 2))
+    work = measure(log, None)
+    assert (work.first_dirty_offset, work.first_uncleanable_offset, work.cleanable_bytes, work.is_due) == (0, 0, 0, False)
+
+
+def test_log_that_starts_inside_its_active_segment_has_nothing_to_clean(logs):
+    log = logs(cleanup_policy="compact,delete")
+    put(log, ("a", 1))
+    put(log, ("a", 2))
+    log.increment_start(1)
+    work = measure(log, None)
+    assert (work.first_dirty_offset, work.cleanable_bytes) == (1, 0)
+
+
+def test_segments_younger_than_the_lag_are_not_cleanable_and_hide_those_behind_them(logs):
+    log = logs(min_compaction_lag_ms=1000)
+    segment(log, "a", timestamp=NOW - 5000)
+    segment(log, "b", timestamp=NOW - 999)
+    segment(log, "c", timestamp=NOW - 5000)
+    assert measure(log, None).first_uncleanable_offset == 1
+    log.clock.advance(1)
+    assert measure(log, None).first_uncleanable_offset == 3
+
+
+def test_limit_inside_a_segment_is_rounded_down_to_its_start(logs):
+    log = logs()
+    segment(log, "a", "b", "c")
+    segment(log, "a", "b", "c")
+    log.high_watermark = 5
+    assert measure(log, None).first_uncleanable_offset == 3
+    log.high_watermark = 1
+    assert measure(log, None).cleanable_bytes == 0
+
+
+def test_old_records_make_a_log_overdue_whatever_its_ratio(logs):
+    log = logs(max_compaction_lag_ms=DAY, min_cleanable_dirty_ratio=1.0)
+    segment(log, "a", timestamp=NOW - DAY)
+    assert not measure(log, None).is_due
+    log.clock.advance(1)
+    assert measure(log, None).is_overdue
+    assert measure(log, None).is_due
+    # Only the dirty part counts.
+    assert not measure(log, 1).is_due
+
+
+@pytest.mark.parametrize(("checkpoint", "start", "expected"), [(200, 0, 0), (200, 2, 2), (1, 2, 2), (2, 2, 2), (3, 2, 3)])
+def test_checkpoint_outside_the_log_counts_as_the_log_start(logs, checkpoint, start, expected):
+    log = logs(cleanup_policy="compact,delete")
+    segment(log, "a", "b", "c", "d")
+    log.increment_start(start)
+    work = measure(log, checkpoint)
+    assert work.first_dirty_offset == expected
+    assert work.checkpoint_was_wrong is (checkpoint != expected)
+
+
+# Choosing.
+
+
+def test_filthiest_log_goes_first_and_is_then_in_progress(logs, manager):
+    cleaner_log, filthy = logs("half"), logs("filthy")
+    segment(cleaner_log, "a", "b")
+    segment(cleaner_log, "a", "b", "c")
+    segment(filthy, "a", "b")
+    checkpoints = Checkpoints({cleaner_log.partition: 2})
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert work is not None
+    assert work.log is filthy
+    assert manager.state(filthy.partition) == IN_PROGRESS
+    second = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert second is not None
+    assert second.log is cleaner_log
+    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+
+
+def test_log_that_is_only_deleted_by_age_is_never_chosen(logs, manager):
+    log = logs(cleanup_policy="delete")
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+
+
+def test_cleaner_that_is_switched_off_chooses_nothing(logs, clock):
+    segment(logs(), "a", "a")
+    checkpoints = Checkpoints()
+    off = CleanerManager(clock, BrokerConfig.parse({"log.cleaner.enable": "false"}))
+    assert off.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+
+
+def test_wrong_checkpoint_is_corrected_even_when_nothing_is_due(logs, manager, caplog):
+    log = logs(min_cleanable_dirty_ratio=1.0)
+    segment(log, "a", "b")
+    checkpoints = Checkpoints({KV: 200})
+    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert checkpoints == {KV: 0}
+    assert "checkpoint 200 lies outside 0 to 2" in caplog.text
+
+
+# Cleaning.
+
+
+def test_cleaning_moves_the_checkpoint_and_leaves_no_state(logs, manager):
+    log = logs()
+    segment(log, "a", "b", "a")
+    checkpoints = Checkpoints()
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    assert checkpoints == {KV: 3}
+    assert manager.state(KV) is None
+    assert sorted(contents(log)) == [1, 2]
+    assert manager.last_stats[KV].filter.records_kept == 2
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+
+
+def test_compacted_log_with_deletion_loses_old_segments_after_the_cleaning(logs, manager):
+    log = logs(cleanup_policy="compact,delete", retention_ms=1000)
+    segment(log, "a", "b", timestamp=NOW - 5000)
+    segment(log, "c", timestamp=NOW)
+    checkpoints = Checkpoints({KV: 3})
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert (log.start_offset, sorted(contents(log))) == (2, [2])
+    assert manager.state(KV) is None
+
+
+def test_damaged_log_becomes_uncleanable_and_others_are_still_cleaned(logs, manager, caplog):
+    bad, good = logs("bad"), logs("good")
+    segment(bad, "a", "b", "c")
+    segment(good, "a", "b")
+    flip_a_byte(bad)
+    checkpoints = Checkpoints({good.partition: 1})
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is bad
+    assert "CRC-32C" in manager.uncleanable[bad.partition]
+    assert manager.state(bad.partition) is None
+    assert checkpoints[bad.partition] == 0
+    checkpoints[good.partition] = 0
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is good
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    manager.forget(bad.partition)
+    assert manager.uncleanable == {}
+
+
+def flip_a_byte(log: Log) -> None:
+    first = log.segments.first
+    with open(first.log.path, "r+b") as file:
+        file.seek(first.size - 3)
+        byte = file.read(1)[0]
+        file.seek(first.size - 3)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_full_disk_is_tried_again_later(logs, manager, monkeypatch, caplog):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    real = log.pool.disk.pwritev
+
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(log.pool.disk, "pwritev", full)
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    assert (manager.uncleanable, log.is_failed, checkpoints) == ({}, False, {KV: 0})
+    assert "tried again later" in caplog.text
+    assert not list(Path(log.directory).glob("*.cleaned"))
+    monkeypatch.setattr(log.pool.disk, "pwritev", real)
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert (checkpoints, sorted(contents(log))) == ({KV: 2}, [1])
+
+
+def test_failing_disk_takes_the_log_offline(logs, manager, monkeypatch):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+
+    def broken(*given: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(log.pool.disk, "fsync", broken)
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert log.is_failed
+    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+
+
+def test_error_that_nobody_foresaw_makes_only_that_log_uncleanable(logs, manager, monkeypatch, caplog):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    monkeypatch.setattr(manager.cleaner, "clean", lambda work: 1 // 0)
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert "division" in manager.uncleanable[KV]
+    assert "Traceback" in caplog.text
+
+
+def test_speed_limit_is_named_as_having_no_effect(clock, caplog):
+    CleanerManager(clock, BrokerConfig.parse({"log.cleaner.io.max.bytes.per.second": 1000.0}))
+    assert "log.cleaner.io.max.bytes.per.second has no effect" in caplog.text
+
+
+# States.
+
+
+def test_done_cleaning_from_each_state(manager):
+    checkpoints = Checkpoints()
+    with pytest.raises(InvalidArgument, match="state is none"):
+        manager.done_cleaning(KV, 1, checkpoints.write)
+    manager.abort_and_pause(KV)
+    with pytest.raises(InvalidArgument, match="state is paused"):
+        manager.done_cleaning(KV, 1, checkpoints.write)
+    manager.resume(KV)
+    manager._states[KV] = IN_PROGRESS
+    manager.done_cleaning(KV, 1, checkpoints.write)
+    assert (manager.state(KV), checkpoints) == (None, {KV: 1})
+    manager._states[KV] = IN_PROGRESS
+    manager.abort_and_pause(KV)
+    assert manager.state(KV) == ABORTED
+    manager.done_cleaning(KV, 7, checkpoints.write)
+    assert (manager.state(KV), checkpoints) == (paused(1), {KV: 1})
+
+
+def test_done_deleting_from_each_state(logs, manager):
+    logs()
+    with pytest.raises(InvalidArgument, match="state is none"):
+        manager.done_deleting(KV)
+    assert manager.grab_deletable(logs.opened) == [KV]
+    assert manager.grab_deletable(logs.opened) == []
+    manager.done_deleting(KV)
+    assert manager.state(KV) is None
+    manager.grab_deletable(logs.opened)
+    manager.abort_and_pause(KV)
+    manager.done_deleting(KV)
+    assert manager.state(KV) == paused(1)
+
+
+def test_pauses_are_counted(logs, manager):
+    segment(logs(), "a", "a")
+    checkpoints = Checkpoints()
+    manager.abort_and_pause(KV)
+    manager.abort_and_pause(KV)
+    assert manager.state(KV) == paused(2)
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    manager.resume(KV)
+    assert manager.state(KV) == paused(1)
+    manager.resume(KV)
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is not None
+    with pytest.raises(InvalidArgument, match="cannot be resumed, its state is none"):
+        manager.resume(KV)
+
+
+def test_cleaning_that_is_aborted_ends_paused_and_swaps_nothing(logs, manager):
+    log = logs()
+    segment(log, "a", "a")
+    before = contents(log)
+    checkpoints = Checkpoints()
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert work is not None
+    manager.abort_and_pause(KV)
+    with pytest.raises(InvalidArgument, match="aborted already"):
+        manager.abort_and_pause(KV)
+    with pytest.raises(InvalidArgument, match="its state is aborted"):
+        manager.resume(KV)
+    assert manager.clean(work, checkpoints.write) is None
+    assert (manager.state(KV), checkpoints, contents(log)) == (paused(1), {}, before)
+
+
+@pytest.mark.parametrize("step", range(1, 8))
+def test_abort_at_any_step_leaves_the_log_whole(logs, manager, step):
+    log = logs()
+    segment(log, "a", "b", "a")
+    segment(log, "b")
+    checkpoints = Checkpoints()
+    steps = 0
+    real = manager.cleaner.on_owner
+
+    def on_owner(task):
+        real(task)
+        count()
+
+    def count(read: int = 0) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == step and manager.state(KV) == IN_PROGRESS:
+            manager.abort_and_pause(KV)
+        manager._advance(read)
+
+    manager.cleaner.on_owner, manager.cleaner.advance = on_owner, count
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert work is not None
+    manager.clean(work, checkpoints.write)
+    assert {key for key, _ in contents(log).values()} == {"a", "b"}
+    assert not [path for path in Path(log.directory).iterdir() if path.suffix in (".cleaned", ".swap")]
+    assert KV not in manager.uncleanable
+
+
+def test_partition_forgotten_while_it_is_cleaned_leaves_no_pause_behind(logs, manager):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert work is not None
+    manager.forget(KV)
+    assert manager.state(KV) == FORGOTTEN
+    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    manager.clean(work, checkpoints.write)
+    assert (manager.state(KV), checkpoints) == (None, {})
+
+
+# Checkpoints.
+
+
+def test_truncation_lowers_a_checkpoint_above_the_active_segment_and_no_other(logs, manager):
+    log = logs()
+    segment(log, "a", "b", "c")
+    segment(log, "d")
+    checkpoints = Checkpoints({KV: 4})
+    manager.truncated(log, checkpoints, checkpoints.write)
+    assert checkpoints == {KV: 4}
+    log.truncate_to(2)
+    manager.truncated(log, checkpoints, checkpoints.write)
+    assert checkpoints == {KV: 0}
+    manager.truncated(log, Checkpoints(), checkpoints.write)
+    assert checkpoints == {KV: 0}
+
+
+def test_record_written_again_after_a_truncation_is_cleaned(logs, manager):
+    log = logs()
+    segment(log, "a", "b", "a")
+    checkpoints = Checkpoints()
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    manager.abort_and_pause(KV)
+    log.truncate_to(2)
+    manager.truncated(log, checkpoints, checkpoints.write)
+    manager.resume(KV)
+    log.append_as_follower(build_batch([Record(2, NOW, b"b", b"again")]))
+    log.update_high_watermark(log.end_offset)
+    log.roll()
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert contents(log) == {2: ("b", "again")}
+
+
+def test_aborted_cleaning_says_why(logs, manager, caplog):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert work is not None
+    manager.abort_and_pause(KV)
+    manager._cleaning = KV
+    with pytest.raises(CleaningAborted, match="kv-0: somebody needs the log"):
+        manager.cleaner.clean(work)
+    manager._cleaning = None
+
+
+def test_damage_while_measuring_is_no_reason_to_stop_either(logs, manager, monkeypatch):
+    bad, good = logs("bad"), logs("good")
+    segment(bad, "a", "a")
+    segment(good, "a", "a")
+    real = measure
+
+    def failing(log: Log, checkpoint: int | None):
+        if log is bad:
+            raise CorruptRecord("the first header cannot be read")
+        return real(log, checkpoint)
+
+    monkeypatch.setattr("milepost.log.cleaner_manager.measure", failing)
+    checkpoints = Checkpoints()
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is good
+    assert list(manager.uncleanable) == [bad.partition]
