@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-PROGRAMS = ("kernel", "append", "lookup", "opening", "verify")
+PROGRAMS = ("kernel", "append", "lookup", "opening", "verify", "protocol")
 
 if __name__ == "__main__":
     for program in PROGRAMS:

@@ -84,7 +84,7 @@ class Expected:
     """What a recovered log may look like.
 
     `past` is every batch that was live once and was not truncated. `either`: pairs of sets of which exactly one is there, whole. `is_rewritten`: the cleaner has
-    been there, so that batches may be missing whose producers are remembered. `is_contiguous`: no offset may be missing between the first and the last.
+    been there, so that batches may be missing whose producers are remembered. `is_contiguous`: no offset may be missing between the first and the last. `knows_epochs`: the leader epochs are those of the batches.
     """
 
     must: list[Facts]
@@ -93,6 +93,7 @@ class Expected:
     either: list[tuple[frozenset[bytes], frozenset[bytes]]] = field(default_factory=list)
     is_rewritten: bool = False
     is_contiguous: bool = False
+    knows_epochs: bool = True
 
 
 @dataclass(slots=True)

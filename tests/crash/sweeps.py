@@ -6,8 +6,9 @@ What must be there is told by comparing bytes: a batch whose bytes are where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tests.crash.history import Expected, Facts
 from tests.crash.invariants import Known, scan
@@ -15,6 +16,13 @@ from tests.crash.memory_disk import State
 from tests.crash.sample import DATA, PARTITION
 
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
+LOG_STARTS = f"{DATA}/log-start-offset-checkpoint"
+MARKER = f"{DATA}/.kafka_cleanshutdown"
+EPOCHS = f"{PARTITION}/leader-epoch-checkpoint"
+STALE_EPOCHS = b"0\n1\n0 0\n"
+
+# A label, and what becomes of which file; None: it is gone.
+Change = tuple[str, dict[str, "bytes | None"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,9 @@ class Original:
                 changed.append(now[place.position : place.position + size])
         if len(intact) == len(self.all):
             return Case(label, state, self.whole)
+        if any(path not in state for path in self.logs()):
+            # What is known of producers may come from snapshots that outlived the log they speak of.
+            return Case(label, state, Expected(intact, frozenset(batch.stored for batch in intact), self.all))
         # No checksum covers offset and leader epoch: a batch that differs in nothing else is as valid as the original.
         uncovered = frozenset(
             now for now in changed if any(now[8:12] == batch.stored[8:12] and now[16:] == batch.stored[16:] for batch in self.all)
@@ -112,3 +123,101 @@ class Original:
     def zeros_behind(self, path: str, sizes: list[int], recovery_point: int | None = None) -> Iterator[Case]:
         for size in sizes:
             yield self.with_file(path, self.state[path] + bytes(size), f"{size} zeros behind", recovery_point)
+
+    def removals(self, recovery_point: int | None = None) -> Iterator[Case]:
+        for path in self.files():
+            yield self.with_file(path, None, "removed", recovery_point)
+
+    def older(self, versions: Mapping[str, list[bytes]], recovery_point: int | None = None) -> Iterator[Case]:
+        """Each file as it was at some earlier time, among the others as they are now."""
+        for path in self.files():
+            for number, data in enumerate(versions[path]):
+                yield self.with_file(path, data, f"as it was at version {number}", recovery_point)
+
+    def combinations(self) -> Iterator[Case]:
+        """Every state of the newest log with every state of the indexes, the snapshots, the checkpoints and the epoch file."""
+        for chosen in itertools.product(
+            self.newest_logs(), self.index_states(), self.snapshot_states(), self.checkpoint_states(), self.epoch_states()
+        ):
+            state = dict(self.state)
+            for _, changes in chosen:
+                for path, data in changes.items():
+                    if data is None:
+                        state.pop(path, None)
+                    else:
+                        state[path] = data
+            case = self.case(state, ", ".join(label for label, _ in chosen))
+            start = self.log_start(state)
+            if start:
+                must = [batch for batch in case.expected.must if batch.last_offset >= start]
+                case = Case(case.label, state, Expected(must, case.expected.may, case.expected.past))
+            yield case if state.get(EPOCHS) != STALE_EPOCHS else replace(case, expected=replace(case.expected, knows_epochs=False))
+
+    def log_start(self, state: State) -> int:
+        """What the checkpoint says; nothing when it lies beyond the log, which must cost no record."""
+        said = int(state[LOG_STARTS].split()[-1]) if LOG_STARTS in state else 0
+        return said if said <= self.all[-1].last_offset else 0
+
+    def newest_logs(self) -> list[Change]:
+        path = self.logs()[-1]
+        data = self.state[path]
+        last = [place.position for place in self.places if place.path == path]
+        hole = bytearray(data)
+        hole[last[3] + 30] ^= 0x10
+        return [
+            ("log whole", {}),
+            ("log torn", {path: data[:-7]}),
+            ("log torn in a header", {path: data[: last[-1] + 11]}),
+            ("log cut between batches", {path: data[: last[-2]]}),
+            ("log with a zero tail", {path: data + bytes(700)}),
+            ("log with its last page zero", {path: data[:-300] + bytes(300)}),
+            ("log with a hole", {path: bytes(hole)}),
+            ("log empty", {path: b""}),
+        ]
+
+    def index_states(self) -> list[Change]:
+        """Of the last two segments, or the last for the transaction index: nobody rebuilds that one below the recovery point."""
+        indexes = [path for path in self.files() if path.endswith((".index", ".timeindex")) and self.segment_base(path)]
+        transactions = self.logs()[-1].replace(".log", ".txnindex")
+        return [
+            ("indexes whole", {}),
+            ("no indexes", {path: None for path in (*indexes, transactions)}),
+            ("indexes empty", {path: b"" for path in (*indexes, transactions)}),
+            ("indexes zero", {path: bytes(480) for path in indexes}),
+            ("indexes cut", {path: self.state[path][:29] for path in (*indexes, transactions)}),
+            ("indexes garbled", {path: bytes(range(7, 247)) for path in indexes}),
+            ("indexes with a zero tail", {path: self.state[path].rstrip(b"\0") + bytes(1024) for path in indexes}),
+        ]
+
+    def snapshot_states(self) -> list[Change]:
+        """A snapshot may also lie beyond the log: a crash lost what it spoke of."""
+        snapshots = [path for path in self.files() if path.endswith(".snapshot")]
+        newest = snapshots[-1]
+        damaged = self.state[newest][:-1] + b"\x55"
+        return [
+            ("snapshots whole", {}),
+            ("no snapshots", {path: None for path in snapshots}),
+            ("newest snapshot torn", {newest: self.state[newest][:-9]}),
+            ("snapshots damaged", {path: damaged for path in snapshots}),
+            ("snapshot empty", {newest: b""}),
+            ("snapshot beyond the log", {f"{PARTITION}/{5000:020d}.snapshot": self.state[newest]}),
+        ]
+
+    def checkpoint_states(self) -> list[Change]:
+        middle, end = self.segment_base(self.logs()[1]), self.all[-1].last_offset + 1
+        point = b"0\n1\nt 0 %d\n"
+        return [
+            ("no checkpoint", {}),
+            ("recovery point in the middle", {RECOVERY_POINTS: point % middle}),
+            ("recovery point at the end", {RECOVERY_POINTS: point % end}),
+            ("recovery point beyond the end", {RECOVERY_POINTS: point % (end + 100)}),
+            ("recovery points torn", {RECOVERY_POINTS: b"0\n1\nt 0 3"}),
+            ("recovery points zero", {RECOVERY_POINTS: bytes(40)}),
+            ("log start in a batch", {LOG_STARTS: point % (middle + 1)}),
+            ("log start beyond the end", {LOG_STARTS: point % (end + 100)}),
+            ("marker of another log", {MARKER: b'{"version":0,"brokerEpoch":-1,"milepost":{"t-0":[7,13]}}'}),
+            ("marker torn", {MARKER: b'{"version":0,"brok'}),
+        ]
+
+    def epoch_states(self) -> list[Change]:
+        return [("epochs whole", {}), ("epochs lost", {EPOCHS: None}), ("epochs zero", {EPOCHS: bytes(30)}), ("epochs older", {EPOCHS: STALE_EPOCHS})]

@@ -6,6 +6,7 @@ version and direction the next three bytes choose.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from typing import Any
@@ -72,10 +73,8 @@ def body(data: bytes) -> None:
 def test_one_input(data: bytes) -> None:
     if len(data) < 4:
         return
-    try:
+    with contextlib.suppress(MalformedMessage, UnsupportedVersion):
         (stream, request, body, body)[data[0] & 3](data[1:])
-    except (MalformedMessage, UnsupportedVersion):
-        pass
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import random
@@ -143,16 +144,14 @@ def test_quarter_megabyte_of_one_byte_is_done_with_soon(filling):
     for key, version, kind in every_message():
         decoder = (compiled.request_decoder if kind == "request" else compiled.response_decoder)(key, version)
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(MalformedMessage):
             decoder(data, 0)
-        except MalformedMessage:
-            pass
         assert time.perf_counter() - start < 2, (key, version, kind)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
 def test_coverage_guided_run():
     target = Path(__file__).with_name("fuzz_protocol.py")
-    limits = ["-atheris_runs=20000", "-max_len=200", "-rss_limit_mb=512", "-timeout=2"]
+    limits = ["-atheris_runs=2500", "-max_len=200", "-rss_limit_mb=512", "-timeout=2"]
     run = subprocess.run([sys.executable, target, *limits], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]

@@ -234,6 +234,14 @@ def test_a_changed_transaction_entry_is_found(crash: Path, position: int, data: 
     assert any(sentence in found for found in found_in(crash))
 
 
+def test_a_transaction_that_is_there_twice_is_found(crash: Path) -> None:
+    path = crash / f"{0:020d}.txnindex"
+    path.write_bytes(path.read_bytes() + path.read_bytes()[34:])
+    assert [found.partition(": ")[2] for found in found_in(crash)] == [
+        "entry 2 ends at offset 24, and the one before it at 24; repair rebuilds it"
+    ]
+
+
 def test_a_missing_transaction_index_is_found_for_each_transaction(crash: Path) -> None:
     (crash / f"{0:020d}.txnindex").unlink()
     assert len(found_in(crash)) == 2
@@ -412,7 +420,7 @@ def changed_batch(position: int, data: bytes) -> bytes:
         (changed_batch(57, (1).to_bytes(4, "big")), "bytes are left over at position 72"),
         (changed_batch(22, b"\5"), "compression codec 5 in attributes 0x0005"),
         (changed_batch(22, b"\1"), "gzip: the member at byte 0 is damaged"),
-        (changed_batch(35, (TIME + 9).to_bytes(8, "big")), f"says that {TIME + 9} is the largest timestamp, and its records have {TIME + 1}"),
+        (changed_batch(35, (TIME + 9).to_bytes(8, "big")), f"{TIME + 9} is the largest timestamp, and its records have {TIME + 1}"),
         (changed_batch(61, b"\x7e"), "record 0: its length, 63, stands before position 62"),
         (changed_batch(64, b"\x02"), "the offsets of its records do not rise within 0 to 1"),
     ],
@@ -464,6 +472,32 @@ def test_a_file_that_may_not_be_read_is_one_finding_and_the_others_are_checked(c
     found = [finding for finding in report.findings if finding.file.endswith(name)]
     assert [finding.what for finding in found] == ["cannot be read: Permission denied"]
     assert report.segments == 4
+
+
+class Vanishing(Disk):
+    """Retention removes a segment between the listing and the reading."""
+
+    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
+        if path.endswith(f"{0:020d}.log"):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return super().open(path, flags)
+
+
+def test_a_segment_that_vanishes_meanwhile_is_noted(crash: Path) -> None:
+    report = verify(str(crash), disk=Vanishing())
+    assert report.findings == []
+    assert notes(report, crash) == ["00000000000000000000.log: removed while the directory was read"]
+
+
+def test_checkpoints_that_are_no_files_do_not_keep_the_partitions_from_being_checked(golden: Golden, tmp_path: Path) -> None:
+    directory = golden(CLEAN, tmp_path) / "logdir"
+    (directory / "recovery-point-offset-checkpoint").unlink()
+    os.mkfifo(directory / "recovery-point-offset-checkpoint")
+    report = verify(str(directory))
+    assert report.segments == 4
+    assert sentences(report, directory) == [
+        "recovery-point-offset-checkpoint: a FIFO, where a regular file is expected; it was not opened; restore it from a backup"
+    ]
 
 
 def test_links_and_fifos_among_the_files_are_found_and_not_opened(crash: Path) -> None:

@@ -16,6 +16,7 @@ from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record
 
+COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 NOW = 1_800_000_000_000
 DAY = 86_400_000
 
@@ -49,6 +50,10 @@ def as_bytes(content: object) -> bytes | None:
     return None if content is None else str(content).encode()
 
 
+def transactional(log: Log, producer_id: int, *pairs: tuple[object, object], sequence: int = 0, epoch: int = 0) -> int:
+    return put(log, *pairs, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True)
+
+
 def put_marker(log: Log, kind: ControlType, producer_id: int, *, epoch: int = 0, timestamp: int = NOW) -> int:
     marker = EndTransactionMarker(kind, 0)
     data = end_transaction_batch(marker, offset=0, timestamp=timestamp, producer_id=producer_id, producer_epoch=epoch)
@@ -75,6 +80,11 @@ def contents(log: Log) -> dict[int, tuple[str | None, str | None]]:
 
 def as_text(content: bytes | None) -> str | None:
     return None if content is None else content.decode()
+
+
+def all_offsets(log: Log) -> list[int]:
+    """Of every record, markers included."""
+    return [record.offset for segment in log.segments for _, batch in segment.log.batches() for record in batch.records()]
 
 
 def batch_spans(log: Log) -> list[tuple[int, int, int | None]]:

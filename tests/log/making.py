@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from tests.segment.making import filled
 NOW = 1_700_000_000_000
 
 
-def log_in(directory: Path, *, clock: Clock | None = None, mode: str = "a", disk: Disk | None = None, **config: Any) -> Log:
+def log_in(
+    directory: Path, *, clock: Clock | None = None, mode: str = "a", disk: Disk | None = None, seed: int = 0, **config: Any
+) -> Log:
     """The log of partition `topic-0` in the data directory; settings by their names in Python."""
     path = str(directory / "topic-0")
     if mode == "a":
         disk = disk or QuickDisk()
-    return open_log(path, mode, LogConfig(**config), clock=clock or ManualClock(NOW), disk=disk)
+    return open_log(path, mode, LogConfig(**config), clock=clock or ManualClock(NOW), disk=disk, rng=random.Random(seed))
 
 
 def produced(count: int = 1, *, timestamp: int = NOW, size: int | None = None, key: bytes | None = b"k", **fields: Any) -> bytes:

@@ -212,7 +212,7 @@ def test_preallocated_segments_are_trimmed_when_they_roll(tmp_path):
 def test_jitter_rolls_segments_of_the_same_age_at_different_times(tmp_path):
     rolled_after = set()
     for number in range(6):
-        log = log_in(tmp_path / str(number), segment_ms=1000, segment_jitter_ms=900)
+        log = log_in(tmp_path / str(number), seed=number, segment_ms=1000, segment_jitter_ms=900)
         log.append_as_leader(produced(timestamp=NOW))
         waited = 0
         while len(log.segments) == 1:

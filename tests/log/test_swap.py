@@ -211,7 +211,7 @@ def test_kill_at_every_call_with_indexes_that_are_trusted(copy, old, new):
 
 def test_kill_again_at_every_call_of_the_loading_that_follows(copy, old, new):
     total = calls_of_a_cleaning(copy("count"))
-    for call in range(5, total + 1, 17):
+    for call in range(5, total + 1, 31):
         crashed = copy(f"kill{call}")
         with pytest.raises(Killed):
             run(crashed, FailingDisk(call))

@@ -279,7 +279,7 @@ def crowded(cls: Any, version: int, count: int) -> Iterator[Any]:
 def test_memory_of_a_request_full_of_small_elements_stays_under_fifty_times_its_size(api):
     for version in {api.known[0], api.known[1]}:
         encode, decode = compiled.request_encoder(api.key, version), compiled.request_decoder(api.key, version)
-        for message in crowded(compiled.class_named(f"{api.name}Request"), version, 500):
+        for message in crowded(compiled.class_named(f"{api.name}Request"), version, 300):
             pieces: list[bytes] = []
             encode(message, pieces.append)
             frame = b"".join(pieces)

@@ -6,10 +6,11 @@ import pytest
 
 from milepost.errors import InvalidArgument, MalformedMessage, UnsupportedVersion
 from milepost.protocol import frames
+from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.headers import read_request_header
-from milepost.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse
+from milepost.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse, ProduceRequest
 
-HEARTBEAT, FETCH = 12, 1
+PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
 
 
 def fetched(*records: object) -> FetchResponse:
@@ -44,6 +45,14 @@ def test_pieces_of_a_response_join_to_the_frame_and_hold_the_records_themselves(
     assert b"".join(pieces) == frames.encode_response(FETCH, 11, 7, fetched(b"x" * 1000, b"y" * 500))
 
 
+def test_pieces_of_a_request_hold_the_records_themselves():
+    batch = memoryview(b"x" * 1000)
+    data = ProduceRequest.TopicData(name="t", partition_data=[ProduceRequest.TopicData.PartitionData(records=batch)])
+    pieces = frames.gather_request(PRODUCE, 9, 7, "me", ProduceRequest(topic_data=[data]))
+    assert pieces[1] is batch
+    assert b"".join(pieces) == frames.encode_request(PRODUCE, 9, 7, "me", ProduceRequest(topic_data=[data]))
+
+
 def test_pieces_of_a_response_without_records_are_one():
     assert frames.gather_response(FETCH, 12, 7, fetched(b"")) == [frames.encode_response(FETCH, 12, 7, fetched(b""))]
 
@@ -74,3 +83,17 @@ def test_what_there_is_no_schema_for():
         frames.encode_response(62, 0, 1, None)
     with pytest.raises(MalformedMessage):
         frames.decode_response(HEARTBEAT, 4, b"")
+
+
+def test_every_api_key_there_is_none_for_and_every_version_there_is_none_for_is_unsupported():
+    def asked(key: int, version: int) -> str:
+        frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes.fromhex("00000007 ffff 00")
+        with pytest.raises(UnsupportedVersion) as caught:
+            frames.decode_request(read_request_header(frame), frame)
+        return str(caught.value)
+
+    for key in set(range(-32768, 32768)) - set(BY_KEY):
+        assert asked(key, 0) == f"there is no API with key {key} here"
+    for api in APIS:
+        for version in (-1, -32768, api.known[1] + 1, 32767):
+            assert asked(api.key, version).endswith(f"here, not {version}")

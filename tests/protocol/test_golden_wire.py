@@ -55,7 +55,7 @@ def test_recorded_header_is_of_the_version_and_length_kafka_says(archive, path):
             assert header.body == message.body_start
         else:
             assert api.response_header_version(message.api_version) == message.header_version
-            assert read_response_header(message.frame, api, message.api_version)[1] == message.body_start
+            assert read_response_header(message.frame, message.api_key, message.body_version)[1] == message.body_start
 
 
 @pytest.mark.parametrize("path", recordings("clients"))

@@ -235,7 +235,7 @@ def test_time_entries_of_a_log_without_timestamps_are_none(tmp_path, damaged):
 
 def test_offset_that_does_not_fit_the_segment_is_left_to_the_split(damaged):
     with pytest.raises(SegmentOffsetOverflow) as found:
-        recover(damaged(WHOLE + batch(2**31)), following=lambda: 2**31 + 1)
+        recover(damaged(WHOLE + batch(2**31)), following=lambda: 2**31 + 1, next_base=2**31 + 1)
     assert (found.value.base_offset, found.value.offset) == (0, 2**31)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import random
-import tempfile
 import threading
 from collections.abc import Mapping
 from types import TracebackType
@@ -26,6 +25,7 @@ from milepost.cluster.solo import SoloCluster, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration
+from milepost.files.temporary import TemporaryDirectory
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
 from milepost.log.meta_properties import MetaProperties
@@ -54,10 +54,10 @@ class Broker:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ):
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: TemporaryDirectory | None = None
         if config is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="milepost-")
-            config = {"log.dirs": self._temporary.name, "listeners": "PLAINTEXT://127.0.0.1:0"}
+            self._temporary = TemporaryDirectory("milepost-")
+            config = {"log.dirs": self._temporary.path, "listeners": "PLAINTEXT://127.0.0.1:0"}
         self.config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
@@ -240,7 +240,7 @@ class Broker:
         self.server.shutdown()
         self.logs.shutdown()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
 
     def __enter__(self) -> Broker:
         self.start()

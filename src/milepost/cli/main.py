@@ -23,6 +23,7 @@ from milepost.errors import MilepostError
 
 # What `milepost --help` says, in this order.
 COMMANDS = {
+    "serve": "Run a broker for any Kafka client.",
     "dump": "Show what is in log, index, snapshot and checkpoint files.",
     "explain": "Show how an offset or a time is looked up, step by step.",
     "verify": "Check every batch, record, index entry and checkpoint.",

@@ -18,12 +18,12 @@ This file holds the state and its invariants; who waits for what, and for how lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from milepost.coordinator.classic_member import ClassicMember, Protocols
 from milepost.coordinator.group_records import group_tombstone
-from milepost.coordinator.interfaces import Handle
+from milepost.coordinator.interfaces import Handle, Owed
 from milepost.errors import InvalidRecord
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import JoinGroupResponse, SyncGroupResponse
@@ -156,9 +156,9 @@ class ClassicGroup:
 
     # Waiting for the others.
 
-    def set_join_answer(self, member: ClassicMember, answer: object) -> None:
+    def set_join_answer(self, member: ClassicMember, answer: Callable[[JoinGroupResponse], None] | None) -> None:
         self._awaiting_join += (answer is not None) - (member.join_answer is not None)
-        member.join_answer = answer  # type: ignore[assignment]
+        member.join_answer = answer
 
     @property
     def awaiting_join(self) -> int:
@@ -174,7 +174,8 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """Whether a member that has rejoined leads: the old leader, or else the first that has."""
-        if self.leader_id is not None and self.members[self.leader_id].join_answer is not None:
+        leader = None if self.leader_id is None else self.members[self.leader_id]
+        if leader is not None and leader.join_answer is not None:
             return True
         joined = next((member.member_id for member in self.members.values() if member.join_answer is not None), None)
         if joined is None:
@@ -247,7 +248,9 @@ class ClassicGroup:
             if generation != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not transactional:
-            return ErrorCode.UNKNOWN_MEMBER_ID  # while it has members, only they commit; old transactional producers do not say who they are
+            return (
+                ErrorCode.UNKNOWN_MEMBER_ID
+            )  # while it has members, only they commit; old transactional producers do not say who they are
         if self.state is COMPLETING and not transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -279,17 +282,32 @@ class ClassicGroup:
             return commit.commit_timestamp  # of topics that no member subscribes to: `is_subscribed_to` says which
         return None
 
-    def tombstones(self) -> list[Record]:
-        return [group_tombstone(self.group_id)]
+    def tombstones(self, timestamp: int) -> list[Record]:
+        return [group_tombstone(self.group_id, timestamp)]
 
-    def stop_timers(self) -> None:
+    def close(self, error_code: int) -> list[Owed]:
+        self.state = DEAD
         for timer in (self.join_timer, self.sync_timer, *self.pending.values()):
             if timer is not None:
                 timer.cancel()
         self.join_timer = self.sync_timer = None
         self.pending.clear()
+        owed: list[Owed] = []
         for member in self.members.values():
             member.stop_session()
+            owed += self.take_answers(member, error_code)
+        return owed
+
+    def take_answers(self, member: ClassicMember, error_code: int) -> list[Owed]:
+        """Whoever waits under this member's name gets the error."""
+        owed: list[Owed] = []
+        if member.join_answer is not None:
+            owed.append((member.join_answer, JoinGroupResponse(error_code=error_code, member_id=member.member_id)))
+            self.set_join_answer(member, None)
+        if member.sync_answer is not None:
+            owed.append((member.sync_answer, SyncGroupResponse(error_code=error_code)))
+            member.sync_answer = None
+        return owed
 
 
 def supported(protocols: Protocols) -> set[str]:

@@ -1,6 +1,7 @@
 """The records of `__consumer_offsets` that the classic protocol writes: a group, an offset, and the tombstones that remove them.
 
-Formats are those of Kafka 3.9 (group metadata 3; offset 3, or 1 when the client asked for an expiry of its own), see `record/internal_topics`.
+Formats are those of Kafka 3.9 (group metadata 3; offset 3, or 1 when the client asked for an expiry of its own), see
+`record/internal_topics`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommit
     return Record(timestamp=value.commit_timestamp, key=key, value=consumer_offsets.encode(value))
 
 
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    return Record(key=consumer_offsets.encode(OffsetCommitKey(group_id, topic, partition)))
+def offset_tombstone(group_id: str, topic: str, partition: int, timestamp: int) -> Record:
+    return Record(timestamp=timestamp, key=consumer_offsets.encode(OffsetCommitKey(group_id, topic, partition)))
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], timestamp: int) -> Record:
@@ -59,8 +60,8 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], timestam
     return Record(timestamp=timestamp, key=key, value=consumer_offsets.encode(value))
 
 
-def group_tombstone(group_id: str) -> Record:
-    return Record(key=consumer_offsets.encode(GroupMetadataKey(group_id)))
+def group_tombstone(group_id: str, timestamp: int) -> Record:
+    return Record(timestamp=timestamp, key=consumer_offsets.encode(GroupMetadataKey(group_id)))
 
 
 COMMIT_ERRORS = {

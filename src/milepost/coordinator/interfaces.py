@@ -1,16 +1,17 @@
 """What the coordinators are given by the broker, and what the group coordinator expects of every kind of group.
 
-A `CoordinatorLog` is the topic a coordinator keeps its state in. `append` calls `done` with an error code once the records are committed: before it returns when
-there is one replica, later when others have to follow. `batches` is everything in a partition, oldest first, control batches too; it is read piece by piece while
-the broker works, and must stay readable until it ends.
+A `CoordinatorLog` is the topic a coordinator keeps its state in. `append` calls `done` with an error code once the records are
+committed: before it returns when there is one replica, later when others have to follow. `batches` is everything in a partition,
+oldest first, control batches too; it is read piece by piece while the broker works, and must stay readable until it ends.
 
-A `Group` is classic or of the consumer protocol (KIP-848). The coordinator keeps both in one registry, commits offsets for both, and asks the group what is allowed.
+A `Group` is classic or of the consumer protocol (KIP-848). The coordinator keeps both in one registry, commits offsets for both,
+and asks the group what is allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from milepost.coordinator.client import Client
 from milepost.protocol.messages import (
@@ -29,6 +30,8 @@ from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
 
 Done = Callable[[int], None]
+Owed = tuple[Callable[[Any], None], Any]
+"""An answer and what to give to it."""
 
 
 class CoordinatorLog(Protocol):
@@ -103,25 +106,21 @@ class Group(Protocol):
         """When the retention time of a committed offset began; None while it may not expire."""
         ...
 
-    def committed(self, member_id: str) -> None:
-        """A member committed offsets: for a classic group that counts as a heartbeat."""
-        ...
-
-    def tombstones(self) -> list[Record]:
+    def tombstones(self, timestamp: int) -> list[Record]:
         """Records that remove the group from the log (its offsets are not its own)."""
         ...
 
-    def close(self, error_code: int) -> None:
-        """The group is deleted or moves to another coordinator: stop its timers and answer whoever waits with `error_code`."""
+    def close(self, error_code: int) -> list[Owed]:
+        """The group is deleted or moves to another coordinator: stop its timers; what to answer to those who wait."""
         ...
 
 
 class ConsumerGroupService(Protocol):
     """The consumer protocol, registered in the group coordinator as `consumer_groups`.
 
-    `replay` gets the records of key types 3 to 8 and 16 in the order of the log, and puts its groups into the coordinator's `groups`;
-    `loaded` follows when a partition has been read to its end. The other four are requests of the classic protocol to a group of the consumer protocol,
-    which is how groups are upgraded and downgraded while they work.
+    `replay` gets the records of key types 3 to 8 and 16 in the order of the log, and puts its groups into the coordinator's
+    `groups`; `loaded` follows when a partition has been read to its end. The other four are requests of the classic protocol to a
+    group of the consumer protocol, which is how groups are upgraded and downgraded while they work.
     """
 
     def replay(self, partition: int, key: Key, value: Value | None) -> None: ...

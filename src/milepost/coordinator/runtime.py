@@ -1,8 +1,8 @@
 """What everything in the group coordinator works with: time, the log, and the answers on their way out.
 
-Answering a request makes its connection readable again, and the next request of that connection may be handled before `answer` returns. So no answer
-leaves while a group is in the middle of a change: answers wait in the `Outbox` until the outermost piece of work is done. Every entry to the coordinator (a request, a timer,
-a completed append) is such a piece of work.
+Answering a request makes its connection readable again, and the next request of that connection may be handled before `answer`
+returns. So no answer leaves while a group is in the middle of a change: answers wait in the `Outbox` until the outermost piece of
+work is done. Every entry to the coordinator (a request, a timer, a completed append) is such a piece of work.
 """
 
 from __future__ import annotations

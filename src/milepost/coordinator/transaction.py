@@ -14,10 +14,10 @@ next one, or the error code that the request gets instead. The coordinator write
     6       Dead                 expiry; never written, the record is a null value     Empty, CompleteCommit, CompleteAbort
     7       PrepareEpochFence    never written: fencing goes straight to PrepareAbort, with the epoch raised
 
-**Epochs.** A producer is its id and its epoch; whoever comes with another pair is fenced. InitProducerId raises the epoch. In version 2 of
-the protocol (KIP-890, EndTxn 5) every end of a transaction raises it too, so that a request that was delayed in the network cannot reach the
-next transaction. The epoch 32767 is never given to a producer: there must always be one left to fence it with. At 32766 the id
-gets a new producer id instead, with epoch 0; in version 2 it waits in `next_producer_id` until the markers of the old one are written.
+**Epochs.** A producer is its id and its epoch; whoever comes with another pair is fenced. InitProducerId raises the epoch. In version 2
+of the protocol (KIP-890, EndTxn 5) every end of a transaction raises it too, so that a request that was delayed in the network cannot
+reach the next transaction. The epoch 32767 is never given to a producer: there must always be one left to fence it with. At 32766
+the id gets a new producer id instead, with epoch 0; in version 2 it waits in `next_producer_id` until the markers of the old one are out.
 
 **Ending again.** The answer to EndTxn may get lost. In versions 0 and 1 the same result again on Complete* is a success. In version 2 the
 epoch tells a repeated end (ours - 1) from the next one (ours):
@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from milepost.errors import InvalidArgument
 from milepost.log.partition_name import TopicPartition
@@ -257,12 +258,10 @@ class TransactionMetadata:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.INVALID_TXN_STATE
 
-    def _to(self, state: TransactionState, now_ms: int, **changes: object) -> TransactionMetadata:
+    def _to(self, state: TransactionState, now_ms: int, **changes: Any) -> TransactionMetadata:
         if self.state not in ENTERED_FROM[state]:
             raise InvalidArgument(
                 f"transactional id {self.transactional_id!r} cannot go from {self.state.kafka_name} to {state.kafka_name}"
             )
         # The id before this step, also when it stays: a producer that missed a new one still asks with the old.
-        return replace(  # type: ignore[arg-type]
-            self, state=state, previous_producer_id=self.producer_id, last_update_timestamp=now_ms, **changes
-        )
+        return replace(self, state=state, previous_producer_id=self.producer_id, last_update_timestamp=now_ms, **changes)

@@ -294,7 +294,7 @@ def log_bytes(disk: Disk, path: str) -> int:
     if target.kind is PathKind.FILE:
         return disk.stat(target.path).st_size
     places = [target.path] if target.kind is PathKind.PARTITION else [f"{path}/{name}" for name in partitions_in(disk, path)]
-    return sum(
-        disk.stat(f"{place}/{name.name}").st_size for place in places for name in files_in(disk, place) if name.kind is FileKind.LOG
-    )
+    files = [f"{place}/{name.name}" for place in places for name in files_in(disk, place) if name.kind is FileKind.LOG]
+    # A running broker may remove one meanwhile.
+    return sum(disk.stat(file).st_size for file in files if disk.exists(file))
 

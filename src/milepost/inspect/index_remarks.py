@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from milepost.files import Disk
 from milepost.inspect.index_files import IndexFile, offset_entries, time_entries
 from milepost.inspect.log_file import Damage, LogFile
+from milepost.inspect.paths import MAX_OFFSET
 from milepost.segment import names
 
 
@@ -42,7 +43,7 @@ class Batches:
             for position, batch in log.walk(check_offsets=False):
                 if not isinstance(batch, Damage):
                     self.positions.append(position)
-                    self.last_offsets.append(batch.last_offset)
+                    self.last_offsets.append(min(batch.last_offset, MAX_OFFSET))
                     self.timestamps.append(batch.max_timestamp)
 
 

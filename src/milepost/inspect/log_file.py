@@ -28,7 +28,7 @@ from types import TracebackType
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptRecord
 from milepost.files import Disk
-from milepost.inspect.paths import ensure_regular, open_regular
+from milepost.inspect.paths import MAX_OFFSET, ensure_regular, open_regular
 from milepost.record.batch import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC, RecordBatch
 from milepost.record.batches import MIN_SIZE_FIELD, AnyBatch
 from milepost.record.kernel import find_batch
@@ -157,7 +157,7 @@ class LogFile:
         start = position + 1
         while start < end:
             window = self.read(start, min(WINDOW, end - start))
-            found = find_batch(window, 0, len(window), next_offset, self.max_offset)
+            found = find_batch(window, 0, len(window), min(next_offset, MAX_OFFSET), min(self.max_offset, MAX_OFFSET))
             if found >= 0:
                 return start + found
             if start + len(window) >= end:

@@ -70,6 +70,10 @@ KEPT_MARKS = (".log.hole-", ".log.cut-", ".log.gap-")
 IGNORED_DIRECTORIES = ("remote-log-index-cache",)
 
 
+# Twenty digits can say more than the 64 bits of an offset; such a name is nobody's segment.
+MAX_OFFSET = 2**63 - 1
+
+
 class PathKind(enum.Enum):
     FILE = "file"
     PARTITION = "partition directory"
@@ -94,6 +98,8 @@ class Target:
 
 def read_name(name: str) -> FileName:
     base_offset = names.offset_of(name)
+    if base_offset is not None and base_offset > MAX_OFFSET:
+        return FileName(name, FileKind.UNKNOWN, None)
     if any(mark in name for mark in KEPT_MARKS):
         return FileName(name, FileKind.KEPT, base_offset)
     left_over = next((suffix for suffix in LEFT_OVER if name.endswith(suffix)), "")
@@ -150,7 +156,7 @@ def _followed(disk: Disk, path: str) -> int:
 
 def _directory_kind(disk: Disk, path: str) -> PathKind:
     listing = disk.listdir(path)
-    if any(names.is_segment_file(name, names.LOG) for name in listing):
+    if any(is_log_name(name) for name in listing):
         return PathKind.PARTITION
     kinds = {read_name(name).kind for name in listing}
     if kinds & {FileKind.CHECKPOINT, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN} or partitions_in(disk, path):
@@ -183,8 +189,12 @@ def files_in(disk: Disk, partition_directory: str) -> list[FileName]:
 
 def segment_bases(disk: Disk, partition_directory: str) -> list[int]:
     """The base offsets of the segments of a partition directory, ascending."""
-    listing = disk.listdir(partition_directory)
-    return sorted(int(name[: -len(names.LOG)]) for name in listing if names.is_segment_file(name, names.LOG))
+    return sorted(int(name[: -len(names.LOG)]) for name in disk.listdir(partition_directory) if is_log_name(name))
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file of this name is the `.log` of a segment."""
+    return names.is_segment_file(name, names.LOG) and int(name[: -len(names.LOG)]) <= MAX_OFFSET
 
 
 def _other_kind(mode: int) -> str:

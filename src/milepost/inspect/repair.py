@@ -33,9 +33,10 @@ from milepost.inspect.log_file import Damage, LogFile
 from milepost.inspect.paths import PathKind, is_partition_name, look_at, partitions_in
 from milepost.inspect.verify import check_data_directory_files
 from milepost.inspect.verify_epochs import learned
-from milepost.inspect.verify_partition import PartitionCheck
+from milepost.inspect.verify_partition import PartitionCheck, peek
 from milepost.inspect.verify_segment import Gap, first_offset_of
 from milepost.log import directory as data_directory
+from milepost.log.directory import DataDirectory
 from milepost.log.epochs import EpochEntry
 from milepost.log.partition_name import TopicPartition, parse_directory_name
 from milepost.record.batch import RecordBatch
@@ -117,8 +118,9 @@ def plan_repair(path: str, config: LogConfig | None = None, disk: Disk | None = 
         report = Report()
         check_data_directory_files(disk, target.path, report)
         _plan_checkpoints(plan, report)
+    owner = peek(disk, plan.data_directory)
     for directory in directories:
-        _plan_partition(plan, disk, directory)
+        _plan_partition(plan, disk, directory, owner)
     return plan
 
 
@@ -131,9 +133,9 @@ def _plan_checkpoints(plan: Plan, report: Report) -> None:
             plan.unrepaired.append(finding)
 
 
-def _plan_partition(plan: Plan, disk: Disk, directory: str) -> None:
+def _plan_partition(plan: Plan, disk: Disk, directory: str, owner: DataDirectory | None) -> None:
     report = Report()
-    check = PartitionCheck(disk, directory, report)
+    check = PartitionCheck(disk, directory, report, owner=owner)
     check.run()
     partition = PartitionPlan(directory, check.state.next_offset)
     handled: set[tuple[Remedy, str]] = set()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
-from milepost.errors import KafkaStorage, MilepostError
+from milepost.errors import CorruptCheckpoint, KafkaStorage, MilepostError
 from milepost.files import Disk, read_file
 from milepost.inspect.findings import Finding, Remedy, Report
 from milepost.inspect.paths import (
@@ -30,7 +30,7 @@ from milepost.inspect.paths import (
     partitions_in,
     read_name,
 )
-from milepost.inspect.verify_partition import PartitionCheck
+from milepost.inspect.verify_partition import PartitionCheck, peek
 from milepost.inspect.verify_segment import Progress
 from milepost.log.checkpoints import read_offset_checkpoint
 from milepost.log.clean_shutdown import parse_clean_shutdown
@@ -71,7 +71,7 @@ def check_data_directory_files(disk: Disk, path: str, report: Report) -> None:
 
 def _data_directory(disk: Disk, path: str, report: Report, headers_only: bool, progress: Progress) -> None:
     check_data_directory_files(disk, path, report)
-    partitions = partitions_in(disk, path)
+    partitions, owner = partitions_in(disk, path), peek(disk, path)
     seen: dict[object, str] = {}
     for name in partitions:
         partition, suffix = parse_directory_name(name)
@@ -83,7 +83,7 @@ def _data_directory(disk: Disk, path: str, report: Report, headers_only: bool, p
             report.add(Finding(f"{path}/{name}", what, "a broker refuses both: move one of them elsewhere"))
         seen[partition, suffix] = name
         try:
-            PartitionCheck(disk, f"{path}/{name}", report, headers_only, progress).run()
+            PartitionCheck(disk, f"{path}/{name}", report, headers_only, progress, owner).run()
         except OSError as error:
             report.add(Finding(error.filename or f"{path}/{name}", f"cannot be read: {error.strerror or error}"))
 
@@ -96,18 +96,19 @@ def _beside_partitions(disk: Disk, path: str, name: FileName, report: Report) ->
         return
     check = SMALL_FILES.get(name.kind)
     if check is not None and not name.left_over:
-        _check_small(disk, path, check, report, name.kind)
+        _check_small(disk, path, check, report)
 
 
-def _check_small(disk: Disk, path: str, check: Callable[[Disk, str], object], report: Report, kind: FileKind) -> None:
-    remedy = Remedy.REWRITE_CHECKPOINT if kind is FileKind.CHECKPOINT else None
-    advice = "repair writes it anew" if remedy else "restore it from a backup"
+def _check_small(disk: Disk, path: str, check: Callable[[Disk, str], object], report: Report) -> None:
     try:
         ensure_regular(disk, path)
         check(disk, path)
     except OSError as error:
         report.add(Finding(path, f"cannot be read: {error.strerror or error}"))
     except MilepostError as error:
+        is_checkpoint = isinstance(error, CorruptCheckpoint)
+        advice = "repair writes it anew" if is_checkpoint else "restore it from a backup"
+        remedy = Remedy.REWRITE_CHECKPOINT if is_checkpoint else None
         report.add(Finding(path, str(error).removeprefix(path).lstrip(":, "), advice, remedy=remedy))
 
 
@@ -135,7 +136,7 @@ def _file(disk: Disk, path: str, report: Report, headers_only: bool, progress: P
     name = read_name(posixpath.basename(path))
     directory = posixpath.dirname(path) or "."
     if not name.left_over and (check := SMALL_FILES.get(name.kind)) is not None:
-        _check_small(disk, path, check, report, name.kind)
+        _check_small(disk, path, check, report)
         return
     if name.left_over or name.kind not in (*OF_A_SEGMENT, *OF_A_LOG):
         raise KafkaStorage(f"{path}: not a file that can be checked; name a .log, an index, a snapshot or a checkpoint")

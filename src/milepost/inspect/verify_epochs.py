@@ -7,6 +7,7 @@ that wrote nothing, and may start later than the log where the log's start was m
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from milepost.inspect.findings import Finding, Remedy
@@ -42,10 +43,11 @@ def check_epochs(path: str, entries: list[EpochEntry], changes: list[EpochChange
         what = f"no leader epochs, and the batches carry {changes[0].epoch} to {changes[-1].epoch}"
         return [Finding(path, what, "the next start reads them from the batches", remedy=Remedy.LEARN_EPOCHS, is_note=True)]
     findings = []
-    starts = {entry.start_offset: entry.epoch for entry in entries}
+    starts = [entry.start_offset for entry in entries]
 
     def epoch_for(offset: int) -> int:
-        return next((starts[start] for start in sorted(starts, reverse=True) if start <= offset), NONE)
+        slot = bisect_right(starts, offset) - 1
+        return entries[slot].epoch if slot >= 0 else NONE
 
     for change in changes:
         places = [(change.offset, change.epoch), (change.last_offset, change.previous)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.files import Disk
 from milepost.inspect.findings import Finding, Remedy, Report, counted
-from milepost.inspect.paths import SEGMENT_KINDS, FileKind, FileName, files_in, is_regular
+from milepost.inspect.paths import SEGMENT_KINDS, FileKind, FileName, files_in, is_log_name, is_regular
 from milepost.inspect.verify_epochs import check_epochs
 from milepost.inspect.verify_producers import ProducerReplay, snapshot_path
 from milepost.inspect.verify_segment import Circumstances, Gap, LogState, Progress, SegmentCheck
@@ -55,13 +55,14 @@ class Surroundings:
     cleaner_offset: int | None = None
 
     @classmethod
-    def of(cls, disk: Disk, partition_directory: str) -> Surroundings:
-        parent = posixpath.dirname(posixpath.abspath(partition_directory))
+    def of(cls, disk: Disk, partition_directory: str, owner: DataDirectory | None) -> Surroundings:
         try:
             partition, _ = parse_directory_name(posixpath.basename(posixpath.abspath(partition_directory)))
         except KafkaStorage:
             return cls()
-        owner = DataDirectory.peek(parent, disk)
+        owner = owner or peek(disk, posixpath.dirname(posixpath.abspath(partition_directory)))
+        if owner is None:
+            return cls()
         return cls(
             owner.marker_agrees(partition, None, last_segment_size(disk, partition_directory)),
             owner.recovery_points.get(partition),
@@ -71,17 +72,35 @@ class Surroundings:
         )
 
 
+def peek(disk: Disk, path: str) -> DataDirectory | None:
+    """The data directory at `path`; None when its files are links or cannot be read, which the check of the directory itself reports."""
+    try:
+        return DataDirectory.peek(path, disk)
+    except (OSError, MilepostError):
+        return None
+
+
 class PartitionCheck:
-    def __init__(self, disk: Disk, path: str, report: Report, headers_only: bool = False, progress: Progress = lambda done: None):
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        report: Report,
+        headers_only: bool = False,
+        progress: Progress = lambda done: None,
+        owner: DataDirectory | None = None,
+    ):
+        """`owner` is the data directory around the partition; it is looked at here if it is not given."""
         self.disk = disk
         self.path = path
         self.report = report
         self.headers_only = headers_only
         self.progress = progress
-        self.around = Surroundings.of(disk, path)
+        self.around = Surroundings.of(disk, path, owner)
         self.bases: list[int] = []
         self._pending: list[int] = []
         self._is_swapping = False
+        self._irregular: set[str] = set()
         self._accepted: set[Gap] = set()
         self.unexplained_gaps: list[Gap] = []
         # Base offset -> what the transaction index of that segment should hold, where it does not.
@@ -93,11 +112,11 @@ class PartitionCheck:
         self._list_files(quiet=only is not None)
         first = self.bases[0] if self.bases else 0
         state = self.state = LogState(first, ProducerReplay(self.path, first, self._pending), lost=set(self._accepted))
-        for base in self.bases:
+        for place, base in enumerate(self.bases):
             if only is not None and base == only:
                 state.next_offset, state.replay.is_exact, self._pending = base, False, []
             if only in (None, base):
-                self._segment(base, state, only is None)
+                self._segment(base, self.bases[place + 1] if place + 1 < len(self.bases) else None, state, only is None)
         if only is None:
             self._check_gaps(state)
             self._check_whole_log(state)
@@ -109,8 +128,7 @@ class PartitionCheck:
 
     def _list_files(self, quiet: bool) -> None:
         usable = [name for name in files_in(self.disk, self.path) if self._is_usable(name, quiet)]
-        logs = [name.name for name in usable if names.is_segment_file(name.name, names.LOG)]
-        self.bases = sorted(int(name[: -len(names.LOG)]) for name in logs)
+        self.bases = sorted(int(name.name[: -len(names.LOG)]) for name in usable if is_log_name(name.name))
         self._pending = sorted(snapshot_offset(name.name) for name in usable if is_snapshot_name(name.name))
         for name in usable:
             if name.kind in SEGMENT_KINDS and not name.left_over and name.base_offset not in self.bases and not quiet:
@@ -122,6 +140,7 @@ class PartitionCheck:
         if (gap := parse_gap_name(name.name)) is not None:
             self._accepted.add(gap)
         if not is_regular(self.disk, path):
+            self._irregular.add(name.name)
             if not quiet:
                 self._found(path, "not a regular file, and not followed or opened", "move it out of the partition directory")
             return False
@@ -134,13 +153,12 @@ class PartitionCheck:
 
     # 2: segments.
 
-    def _segment(self, base: int, state: LogState, checks_txn_index: bool) -> None:
-        following = [later for later in self.bases if later > base]
+    def _segment(self, base: int, next_base: int | None, state: LogState, checks_txn_index: bool) -> None:
         where = Circumstances(
             self.path,
             base,
-            following[0] if following else None,
-            may_be_torn=not following and not self.around.is_clean,
+            next_base,
+            may_be_torn=next_base is None and not self.around.is_clean,
             recovery_point=self.around.recovery_point or 0,
             headers_only=self.headers_only,
             checks_txn_index=checks_txn_index,
@@ -148,7 +166,8 @@ class PartitionCheck:
         done = self.report.bytes
         if base > state.next_offset:
             state.gaps.append(Gap(f"{self.path}/{names.file_name(base, names.LOG)}", state.next_offset, base))
-            state.next_offset, state.replay.is_exact = base, False
+            state.next_offset = base
+            state.replay.lose()
         check = SegmentCheck(self.disk, where, state, self.report, self._settle_snapshots)
         check.run(lambda position: self.progress(done + position))
         if check.corrected_txn_index is not None:
@@ -192,13 +211,18 @@ class PartitionCheck:
         for offset in self._pending:
             what = f"stands for offset {offset}, behind the end of the log at {end}"
             self._found(snapshot_path(self.path, offset), what, "the next start removes it", Remedy.REMOVE, note=not self.around.is_clean)
-        self._check_epochs(state, end)
-        try:
-            read_partition_metadata(self.disk, f"{self.path}/{partition_metadata.FILE_NAME}")
-        except (OSError, MilepostError) as error:
-            path = f"{self.path}/{partition_metadata.FILE_NAME}"
-            self._found(path, _reason(error, path), "restore it from a replica: it says which topic the directory belongs to")
+        if epochs.FILE_NAME not in self._irregular:
+            self._check_epochs(state, end)
+        if partition_metadata.FILE_NAME not in self._irregular:
+            self._check_topic_id()
         self._check_checkpoints(end)
+
+    def _check_topic_id(self) -> None:
+        path = f"{self.path}/{partition_metadata.FILE_NAME}"
+        try:
+            read_partition_metadata(self.disk, path)
+        except (OSError, MilepostError) as error:
+            self._found(path, _reason(error, path), "restore it from a replica: it says which topic the directory belongs to")
 
     def _check_epochs(self, state: LogState, end: int) -> None:
         path = f"{self.path}/{epochs.FILE_NAME}"

@@ -7,8 +7,9 @@ must hold anyway is checked:
                         the log is complete                                 records are missing
     snapshot            equal, but producers that were silent for too long  nothing stands behind the snapshot's own offset
                         may be missing
-    transaction index   equal to the aborted transactions of the replay     each entry has its ABORT marker; each aborted transaction of
-                                                                            the replay is there, from its first record or from before
+    transaction index   equal to the aborted transactions of the replay     each entry has its ABORT marker, or that lies in a gap; each
+                                                                            aborted transaction of the replay is there; none starts
+                                                                            later than the replay says, unless a marker may be lost
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ class ProducerReplay:
         if first_offset and first_offset in snapshots:
             self._producers.truncate_and_reload(first_offset - 1, first_offset)
             self.is_exact = self._producers.map_end_offset == first_offset
+        self.is_lossy = False
         self.aborted: list[AbortedTransaction] = []
         self.abort_markers: dict[int, int] = {}
+
+    def lose(self) -> None:
+        """Records went that nobody chose: a marker may be among them, and what seems one transaction may be two."""
+        self.is_exact, self.is_lossy = False, True
 
     def add(self, batch: RecordBatch, is_abort: bool) -> None:
         """Take in a batch of a producer."""
@@ -102,10 +108,14 @@ class ProducerReplay:
     def check_txn_index(self, entries: Sequence[AbortedTransaction], is_lost: IsLost, say: Say) -> list[AbortedTransaction]:
         """Compare the entries of the segment that just ended; the aborted transactions that they lack."""
         replayed = self._replayed()
+        previous = -1
         for place, entry in enumerate(entries):
             wrong = self._wrong(entry, replayed, is_lost)
+            if not wrong and entry.last_offset <= previous:
+                wrong = f"ends at offset {entry.last_offset}, and the one before it at {previous}"
             if wrong:
                 say(f"entry {place} {wrong}", place * 34)
+            previous = max(previous, entry.last_offset)
         kept = {entry.last_offset for entry in self.right_entries(entries, is_lost)}
         return [aborted for aborted in self.aborted if aborted.last_offset not in kept]
 
@@ -130,7 +140,8 @@ class ProducerReplay:
             return "names a transaction without records" if self.is_exact else ""
         is_same = (entry.first_offset, entry.last_stable_offset) == (known.first_offset, known.last_stable_offset)
         is_earlier = entry.first_offset <= known.first_offset and entry.last_stable_offset <= known.last_stable_offset
-        if is_same or (is_earlier and not self.is_exact):
+        is_possible = entry.first_offset <= entry.last_offset and entry.last_stable_offset <= entry.last_offset + 1
+        if is_same or (is_earlier and not self.is_exact) or (is_possible and self.is_lossy):
             return ""
         return (
             f"runs from {entry.first_offset} and leaves {entry.last_stable_offset} stable, "

@@ -28,7 +28,6 @@ from milepost.segment.txn_index import AbortedTransaction
 
 Progress = Callable[[int], None]
 REBUILDS = "repair rebuilds it"
-NO_INDEX = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,11 @@ class LogState:
     # Gaps that are known: left by damage in this walk, or accepted by an earlier repair.
     lost: set[Gap] = field(default_factory=set)
     looks_compacted: bool = False
-    is_damaged: bool = False
     epochs_fall: bool = False
 
     def is_missing(self, offset: int) -> bool:
-        """Whether the offset lies in a gap."""
-        return any(gap.first <= offset < gap.next for gap in (*self.gaps, *self.lost))
+        """Whether the offset lies in a gap, as far as anybody can tell: the gaps of a compacted log are not collected."""
+        return self.looks_compacted or any(gap.first <= offset < gap.next for gap in (*self.gaps, *self.lost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,18 @@ class SegmentCheck:
                 progress(log.size)
                 self._close_indexes(offsets, times, newest, bool(time_index.data) or self.disk.exists(time_index.path))
                 self._check_txn_index()
+        except FileNotFoundError:
+            self._gave_up("removed while the directory was read", is_note=True)
         except OSError as error:
-            self._found(error.filename or self.log_path, f"cannot be read: {error.strerror or error}")
-            self.state.is_damaged = True
+            self._gave_up(f"cannot be read: {error.strerror or error}")
         except MilepostError as error:
-            self._found(self.log_path, str(error).removeprefix(f"{self.log_path}: "))
-            self.state.is_damaged = True
+            self._gave_up(str(error).removeprefix(f"{self.log_path}: "), where.may_be_torn)
+
+    def _gave_up(self, what: str, is_note: bool = False) -> None:
+        self._found(self.log_path, what, note=is_note)
+        self.state.replay.lose()
+        if self.where.next_base is not None:
+            self._lost(self.where.next_base)
 
     def _found(
         self, file: str, what: str, advice: str = "", position: int | None = None, remedy: Remedy | None = None, note: bool = False
@@ -124,7 +128,7 @@ class SegmentCheck:
         hole: Damage | None = None
         for position, batch in log.walk():
             if isinstance(batch, Damage):
-                state.is_damaged, state.replay.is_exact = True, False
+                state.replay.lose()
                 if batch.is_tail:
                     self._tail(batch)
                 else:
@@ -187,9 +191,11 @@ class SegmentCheck:
     def _jump(self, position: int, first_offset: int) -> None:
         state = self.state
         gap = Gap(self.log_path, state.next_offset, first_offset)
-        state.gaps.append(gap)
         # Between two segments it may be a segment that is lost; inside one it is what compaction took out.
         state.looks_compacted = state.looks_compacted or (position > 0 and gap not in state.lost)
+        if not state.looks_compacted or gap in state.lost:
+            state.gaps.append(gap)
+            state.replay.lose()
         state.replay.is_exact = False
 
     def _producer(self, position: int, batch: AnyBatch) -> None:
@@ -243,8 +249,7 @@ class SegmentCheck:
             if log_size:
                 self._found(path, f"missing, and its log has {log_size} bytes", REBUILDS, remedy=Remedy.REBUILD_INDEXES)
         except (OSError, MilepostError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error).removeprefix(f"{path}: ")
-            self._found(path, f"cannot be read: {reason}", "make it readable, or remove it and let repair rebuild it")
+            self._found(path, f"cannot be read: {_reason(error, path)}", "make it readable, or remove it and let repair rebuild it")
         else:
             if index.unused:
                 note = self.where.may_be_torn
@@ -253,7 +258,7 @@ class SegmentCheck:
                 self._found(path, what, advice, index.entries * index.entry.size, Remedy.REBUILD_INDEXES, note)
             return index
         entry = index_files.OFFSET_ENTRY if suffix == names.INDEX else index_files.TIME_ENTRY
-        return IndexFile(path, base, entry, NO_INDEX, 0, 0, 0)
+        return IndexFile(path, base, entry, b"", 0, 0, 0)
 
     def _sayer(self, suffix: str, remedy: Remedy = Remedy.REBUILD_INDEXES) -> Callable[[str, int], None]:
         path = self._path(suffix)
@@ -283,6 +288,9 @@ class SegmentCheck:
             entries, odd = index_files.read_txn_index(self.disk, path)
         except FileNotFoundError:
             entries, odd = [], 0
+        except (OSError, MilepostError) as error:
+            self._found(path, f"cannot be read: {_reason(error, path)}")
+            return
         before = len(self.report.findings)
         say = self._sayer(names.TXN_INDEX, Remedy.REBUILD_TXN_INDEX)
         if odd:
@@ -298,6 +306,10 @@ class SegmentCheck:
                 f"{aborted.last_offset}, is missing: readers of committed data would see its records"
             )
             self._found(path, what, "the next start adds it" if torn else REBUILDS, remedy=Remedy.REBUILD_TXN_INDEX, note=torn)
+
+
+def _reason(error: Exception, path: str) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error).removeprefix(f"{path}: ")
 
 
 def first_offset_of(batch: AnyBatch, otherwise: int) -> int:

@@ -195,7 +195,11 @@ class LogLoader:
                 own = (Hole(*hole[1:]) for hole in holes if hole[0] == segment.base_offset)
                 segment.log.holes = sorted((hole for hole in own if self._is_there(segment, hole)), key=lambda hole: hole.position)
                 self.segments.add(segment)
-        self._drop_below_start()
+        if len(self.segments):
+            self.start_offset = max(self.start_offset, self.segments.first.base_offset)
+            if self.start_offset <= self.segments.active.base_offset:
+                # Surely inside the log. Whether a start further on is inside, or wrong, is known when the log's end is.
+                self._drop_below_start()
 
     def _is_there(self, segment: Segment, hole: Hole) -> bool:
         """A hole is over when its bytes are others than those copied aside: the log was cut below it and has grown again."""
@@ -263,10 +267,10 @@ class LogLoader:
             latest = self.epochs.latest_epoch
             if batch.partition_leader_epoch >= 0 and (latest is None or batch.partition_leader_epoch > latest):
                 self.epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-            if batch.producer_id >= 0 and batch.base_offset >= self.start_offset:
+            if batch.producer_id >= 0:
                 self._replay(batch, segment)
 
-        found = recovery.recover(segment, on_batch, lambda: self._following(segment))
+        found = recovery.recover(segment, on_batch, lambda: self._following(segment), self.segments.next_base(segment))
         self.producers.update_map_end_offset(found.next_offset)
         self.producers.take_snapshot()
         self.report.recovered.append(segment.base_offset)
@@ -331,6 +335,7 @@ class LogLoader:
                 self.report.notes.append(note)
                 logger.error("%s", note)
                 self.start_offset = self.segments.first.base_offset
+                self._recover(list(self.segments))  # producers of records that were thought to be gone
             elif end_offset < self.start_offset:
                 for segment in list(self.segments):
                     self.segments.remove(segment.base_offset)
@@ -339,11 +344,13 @@ class LogLoader:
             self.segments.add(Segment.create(self.pool, self.directory, self.start_offset, self.config, self.clock, self.rng))
             end_offset = self.start_offset
         self.start_offset = max(self.start_offset, self.segments.first.base_offset)
+        self._drop_below_start()
         return end_offset
 
     def _learn_epochs(self) -> None:
         """Read the epochs from the batches, unless no segment begins with one: old formats have none."""
-        if not any(segment.size and segment.log.header_at(0).partition_leader_epoch >= 0 for segment in self.segments):
+        firsts = (next(segment.log.headers(), None) for segment in self.segments)
+        if not any(first is not None and first.partition_leader_epoch >= 0 for first in firsts):
             return
         learnt: list[EpochEntry] = []
         for segment in self.segments:

@@ -297,8 +297,7 @@ class Log(AppendableLog):
     def replay_producers(self, start: int, end: int) -> None:
         """Bring the producer state from offset `start` up to `end` by reading the batches between."""
         for segment in self.segments.between(start, end) if start < end else ():
-            place = segment.locate(max(start, segment.base_offset))
-            for _, batch in segment.log.batches(place.position if place else segment.size):
+            for _, batch in segment.log.batches(segment.position_of(max(start, segment.base_offset))):
                 if batch.last_offset >= end:
                     return
                 if isinstance(batch, RecordBatch) and batch.producer_id >= 0 and batch.last_offset >= start:

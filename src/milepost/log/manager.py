@@ -205,6 +205,9 @@ class LogManager(Owner):
         self.disk.rename(log.directory, doomed)
         self.disk.sync_directory(directory.path)
         self.cleaner.forget(partition)
+        if partition in directory.cleaner_offsets:
+            kept = {name: offset for name, offset in directory.cleaner_offsets.items() if name != partition}
+            directory.write_cleaner_offsets(kept)
         self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
 
     def _removal(self, path: str) -> Callable[[], None]:
@@ -234,8 +237,8 @@ class LogManager(Owner):
             work()
 
     def retain(self) -> int:
-        """One retention pass over all logs that are not compacted; how many segments went. The cleaner looks after the others."""
-        return sum(delete_old_segments(log) for log in self.online() if not log.config.compact)
+        """One retention pass over all logs; how many segments went. Compacted ones go through the cleaner, which may be at work on them."""
+        return sum(delete_old_segments(log) for log in self.online() if not log.config.compact) + self.cleaner.retain(self.logs)
 
     def expire_producers(self) -> None:
         for log in self.online():

@@ -252,11 +252,9 @@ class OffsetMap:
         survivors = []
         while True:
             size = _plain_size(data, at, end)
-            if size == 0 or not _is_intact(view, at, size):
+            if size == 0 or _int(data, at + 57) > FEW or not _is_intact(view, at, size):
                 break
             count = _int(data, at + 57)
-            if count > FEW:
-                break
             kept, keyless, tombstones = _judge_batch(table, slots, latest, data, at, size, now_ms, constants)
             last_offset = _long(data, at) + _int(data, at + 23)
             if kept == 0:

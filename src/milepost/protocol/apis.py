@@ -59,7 +59,7 @@ class Api(NamedTuple):
 
 
 APIS = (
-    #   key  name                          known    served   flexible  family
+    # key, name, known, served, flexible from, family
     Api(0, "Produce", (0, 13), (3, 13), 9, "records"),
     Api(1, "Fetch", (0, 18), (4, 18), 12, "records"),
     Api(2, "ListOffsets", (0, 11), (1, 11), 6, "records"),

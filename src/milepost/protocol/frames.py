@@ -27,48 +27,63 @@ def decode_request(header: RequestHeader, frame: Buffer) -> tuple[Any, int]:
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
-    api = compiled.api_of(key, version)
-    pieces = [b"", headers.request_header(api, version, correlation_id, client_id)]
-    compiled.request_encoder(key, version)(body, pieces.append)
-    return _joined(pieces)
+    return _joined(_request_pieces(key, version, correlation_id, client_id, body))
 
 
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id, and the body."""
-    correlation_id, start = headers.read_response_header(frame, compiled.api_of(key, version), version)
-    return correlation_id, compiled.response_decoder(key, version)(frame, start)[0]
+    decode = compiled.response_decoder(key, version)
+    correlation_id, start = headers.read_response_header(frame, key, version)
+    return correlation_id, decode(frame, start)[0]
 
 
 def encode_response(key: int, version: int, correlation_id: int, body: Any) -> bytes:
-    pieces = [b"", headers.response_header(compiled.api_of(key, version), version, correlation_id)]
-    compiled.response_encoder(key, version)(body, pieces.append)
-    return _joined(pieces)
+    return _joined(_response_pieces(key, version, correlation_id, body))
 
 
-def gather_response(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
-    """The same in pieces for a gathering write: what a `records` field holds is in the list as it is, never copied.
+def gather_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> list[Any]:
+    """The frame in pieces for a gathering write: what a `records` field holds is in the list as it is, never copied.
 
     It may be any object with a length that the caller knows how to send, a stretch of a file for instance. Bytes are joined
     with their neighbours.
     """
-    pieces: list[Any] = [headers.response_header(compiled.api_of(key, version), version, correlation_id)]
-    compiled.response_encoder(key, version)(body, pieces.append)
+    return _gathered(_request_pieces(key, version, correlation_id, client_id, body))
+
+
+def gather_response(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
+    """The same for a response."""
+    return _gathered(_response_pieces(key, version, correlation_id, body))
+
+
+def _request_pieces(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> list[Any]:
+    encode = compiled.request_encoder(key, version)
+    pieces = [headers.request_header(key, version, correlation_id, client_id)]
+    encode(body, pieces.append)
+    return pieces
+
+
+def _response_pieces(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
+    encode = compiled.response_encoder(key, version)
+    pieces = [headers.response_header(key, version, correlation_id)]
+    encode(body, pieces.append)
+    return pieces
+
+
+def _joined(pieces: list[Any]) -> bytes:
+    frame = b"".join(pieces)
+    return _size(len(frame)) + frame
+
+
+def _gathered(pieces: list[Any]) -> list[Any]:
     gathered: list[Any] = []
-    run = [_size(sum(map(len, pieces)))]
-    for piece in pieces:
-        if type(piece) is bytes:
-            run.append(piece)
-        else:
-            gathered += (b"".join(run), piece)
-            run = []
-    if run:
-        gathered.append(b"".join(run))
+    start = 0
+    for index in [index for index, piece in enumerate(pieces) if type(piece) is not bytes]:
+        gathered += (b"".join(pieces[start:index]), pieces[index])
+        start = index + 1
+    if start < len(pieces):
+        gathered.append(b"".join(pieces[start:]))
+    gathered[0] = _size(sum(map(len, gathered))) + gathered[0]
     return gathered
-
-
-def _joined(pieces: list[bytes]) -> bytes:
-    pieces[0] = _size(sum(map(len, pieces)))
-    return b"".join(pieces)
 
 
 def _size(size: int) -> bytes:

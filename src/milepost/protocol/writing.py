@@ -50,17 +50,15 @@ STRING_LENGTHS = StringLengths(ONE_BYTE)
 
 
 def tagged_fields(known: Iterable[tuple[int, bytes]], unknown: bytes) -> bytes:
-    """The whole section: count, then the fields by rising tag."""
-    fields = list(known)
-    position, last = 0, -1
-    while position < len(unknown):
-        last, start, position = tag(unknown, position, last, len(unknown))
-        fields.append((last, unknown[start:position]))
+    """The whole section: count, then the fields by rising tag. Those nobody knows go out byte for byte as they came in."""
+    fields = [(number, VARINTS[number] + VARINTS[len(content)] + content) for number, content in known]
+    start, last = 0, -1
+    while start < len(unknown):
+        last, _, end = tag(unknown, start, last, len(unknown))
+        fields.append((last, unknown[start:end]))
+        start = end
     fields.sort()
-    parts = [VARINTS[len(fields)]]
-    for number, content in fields:
-        parts += (VARINTS[number], VARINTS[len(content)], content)
-    return b"".join(parts)
+    return VARINTS[len(fields)] + b"".join(field for _, field in fields)
 
 
 def lost(name: str, value: object) -> NoReturn:

@@ -28,6 +28,7 @@ from milepost.files import Handle
 from milepost.record.batch import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, NO_TIMESTAMP, RecordBatch
 from milepost.record.batches import batch_at
 from milepost.record.legacy import MESSAGE_OVERHEAD_V0
+from milepost.segment.trace import LogScan
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
@@ -50,6 +51,16 @@ class BatchPosition:
     position: int
     size: int
     max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """The record that answers a question about time, and where its batch starts."""
+
+    offset: int
+    timestamp: int
+    position: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +207,24 @@ class FileRecords:
                 found.append(place.position)
                 break
         return min(found, default=self.size_in_bytes)
+
+    def search_for_timestamp(self, timestamp: int, start_offset: int, start: int = 0) -> tuple[FoundRecord | None, LogScan]:
+        """The first record not older than `timestamp` and not below `start_offset`, from position `start` on; and what the walk passed.
+
+        A batch whose largest timestamp is older is stepped over by its header; only the others are read.
+        """
+        skipped = rejected = 0
+        for place in self.positions(start):
+            if place.max_timestamp < timestamp or place.last_offset < start_offset:
+                skipped += 1
+                continue
+            _, batch = next(self.batches(place.position, place.position + place.size))
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    found = FoundRecord(record.offset, record.timestamp, place.position, batch.partition_leader_epoch)
+                    return found, LogScan(self.path, start, place.position, place.position - start, skipped, rejected)
+                rejected += 1
+        return None, LogScan(self.path, start, None, self.size_in_bytes - start, skipped, rejected)
 
     def positions(self, start: int = 0) -> Iterator[BatchPosition]:
         """Every whole batch from position `start` on, from a few bytes of each header."""

@@ -49,15 +49,20 @@ class Recovered:
     holes: list[Hole] = field(default_factory=list)
 
 
-def recover(segment: Segment, on_batch: BatchListener | None = None, following: Following = lambda: None) -> Recovered:
-    """Check every batch and rebuild the indexes. `following` tells where the next segment with valid batches starts, if there is one."""
+def recover(
+    segment: Segment, on_batch: BatchListener | None = None, following: Following = lambda: None, next_base: int | None = None
+) -> Recovered:
+    """Check every batch and rebuild the indexes.
+
+    `following` tells where the next segment with valid batches starts, if there is one; `next_base` where the next segment starts, empty or not.
+    """
     following = functools.cache(following)
     segment.log.holes = []
     rebuild = _Rebuild(segment)
     position, next_offset = 0, segment.base_offset
     result = Recovered(next_offset)
     while True:
-        position, next_offset = _walk(segment, position, next_offset, rebuild, on_batch, following)
+        position, next_offset = _walk(segment, position, next_offset, rebuild, on_batch, following, next_base)
         size = segment.log.size_in_bytes
         if position >= size:
             break
@@ -116,7 +121,13 @@ class _Rebuild:
 
 
 def _walk(
-    segment: Segment, position: int, next_offset: int, rebuild: _Rebuild, on_batch: BatchListener | None, following: Following
+    segment: Segment,
+    position: int,
+    next_offset: int,
+    rebuild: _Rebuild,
+    on_batch: BatchListener | None,
+    following: Following,
+    next_base: int | None,
 ) -> tuple[int, int]:
     """Go as far as the batches are valid; the position and the offset reached."""
     try:
@@ -132,8 +143,7 @@ def _walk(
                 if _is_wrong_offset(segment, start + batch.size, next_offset, batch.last_offset):
                     break
             if batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-                behind = following()
-                if behind is None or behind <= batch.last_offset:
+                if next_base is None or next_base <= batch.last_offset:
                     # Only the cleaner ever overfilled segments, and never the last one: this is damage.
                     break
                 raise SegmentOffsetOverflow(

@@ -23,7 +23,7 @@ from milepost.files import HandlePool, remove_file
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
 from milepost.segment.append_unit import IndexedUnit, merged
-from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice
+from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice, FoundRecord
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from milepost.segment.profile import IndexProfile
 from milepost.segment.time_index import TimeIndex, TimestampOffset
@@ -41,16 +41,6 @@ class SegmentRead:
     first: BatchPosition
     data: FileSlice
     first_entry_incomplete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRecord:
-    """The record that answers a question about time."""
-
-    offset: int
-    timestamp: int
-    position: int
-    leader_epoch: int
 
 
 class Segment:
@@ -267,34 +257,14 @@ class Segment:
         return SegmentRead(first, self.log.slice(first.position, min(end - first.position, limit)), limit < first.size)
 
     def find_by_timestamp(self, timestamp: int, start_offset: int, trace: Trace | None = None) -> FoundRecord | None:
-        """The first record from `start_offset` on that is not older than `timestamp`."""
+        """The first record from `start_offset` on that is not older than `timestamp`: both indexes, then a walk."""
         self._check_order()
         newest_before = self.time_index.lookup(timestamp, trace)
         start = self.offset_index.lookup(max(newest_before.offset, start_offset), trace).position
-        skipped = rejected = 0
-        found = None
-        end = self.log.size_in_bytes
-        for place in self.log.positions(start):
-            if place.max_timestamp < timestamp or place.last_offset < start_offset:
-                skipped += 1
-                continue
-            found, passed = self._first_record(place, timestamp, start_offset)
-            rejected += passed
-            if found is not None:
-                end = place.position
-                break
+        found, walk = self.log.search_for_timestamp(timestamp, start_offset, start)
         if trace is not None:
-            trace.add(LogScan(self.log.path, start, None if found is None else found.position, end - start, skipped, rejected))
+            trace.add(walk)
         return found
-
-    def _first_record(self, place: BatchPosition, timestamp: int, start_offset: int) -> tuple[FoundRecord | None, int]:
-        _, batch = next(self.log.batches(place.position, place.position + place.size))
-        rejected = 0
-        for record in batch.records():
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return FoundRecord(record.offset, record.timestamp, place.position, batch.partition_leader_epoch), rejected
-            rejected += 1
-        return None, rejected
 
     def next_offset(self) -> int:
         """One past the last offset of the segment."""

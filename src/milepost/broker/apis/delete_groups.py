@@ -1,0 +1,16 @@
+"""DeleteGroups (key 42): groups without members, with all their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.protocol.messages import DeleteGroupsRequest
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 42
+
+
+def handle(request: DeleteGroupsRequest, context: Context) -> None:
+    context.broker.groups.delete_groups(request, context.answer)

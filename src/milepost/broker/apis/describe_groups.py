@@ -1,0 +1,16 @@
+"""DescribeGroups (key 15): state and members of classic groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 15
+
+
+def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+    return context.broker.groups.describe_groups(request, context.version)

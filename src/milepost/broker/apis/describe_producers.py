@@ -1,0 +1,52 @@
+"""DescribeProducers (key 61): who writes to a partition, and where its open transaction begins. The tool against hanging transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+    from milepost.log.producer_entry import ProducerEntry
+
+KEY = 61
+TopicAnswer = DescribeProducersResponse.Topic
+PartitionAnswer = TopicAnswer.Partition
+Producer = PartitionAnswer.ActiveProducer
+
+
+def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicAnswer(
+                name=topic.name,
+                partitions=[describe(TopicPartition(topic.name, index), context) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def describe(name: TopicPartition, context: Context) -> PartitionAnswer:
+    partition = context.broker.replicas.partition(name)
+    if partition is None:
+        return PartitionAnswer(partition_index=name.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    entries = partition.log.producers.producers.values()
+    return PartitionAnswer(
+        partition_index=name.partition, error_code=ErrorCode.NONE, active_producers=[producer(entry) for entry in entries]
+    )
+
+
+def producer(entry: ProducerEntry) -> Producer:
+    start = entry.current_txn_first_offset
+    return Producer(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=-1 if start is None else start,
+    )

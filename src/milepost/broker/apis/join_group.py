@@ -1,0 +1,18 @@
+"""JoinGroup (key 11): become a member of a classic group, or stay one. Answered when the group has its next generation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.coordinator.client import Client
+from milepost.protocol.messages import JoinGroupRequest
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 11
+
+
+def handle(request: JoinGroupRequest, context: Context) -> None:
+    client = Client(context.client_id, context.client_host)
+    context.broker.groups.join(request, context.version, client, context.answer)

@@ -1,0 +1,53 @@
+"""ListTransactions (key 66): the transactional ids of this coordinator, those that pass all filters that are given.
+
+state_filters             Kafka's state names; one that is not such a name is named in the answer, and lets nothing pass
+producer_id_filters       any of these
+duration_filter (1+)      begun more than so many milliseconds ago; negative: no filter
+transactional_id_pattern  a regular expression for the whole id (2+); 128 INVALID_REGULAR_EXPRESSION if it is none
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from milepost.coordinator.transaction import TransactionMetadata
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+from milepost.record.internal_topics.transaction_state import TransactionState
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 66
+STATES = {state.kafka_name: state for state in TransactionState}
+
+
+def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+    try:
+        pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
+    except (re.error, RecursionError, OverflowError):
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    wanted = {STATES[name] for name in request.state_filters if name in STATES}
+    now_ms = context.broker.clock.now_ms()
+
+    def passes(metadata: TransactionMetadata) -> bool:
+        return (
+            (not request.state_filters or metadata.state in wanted)
+            and (not request.producer_id_filters or metadata.producer_id in request.producer_id_filters)
+            and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
+            and (pattern is None or pattern.fullmatch(metadata.transactional_id) is not None)
+        )
+
+    return ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
+        transaction_states=[
+            ListTransactionsResponse.TransactionState(
+                transactional_id=metadata.transactional_id,
+                producer_id=metadata.producer_id,
+                transaction_state=metadata.state.kafka_name,
+            )
+            for metadata in context.broker.transactions.all()
+            if passes(metadata)
+        ],
+    )

@@ -1,0 +1,16 @@
+"""OffsetCommit (key 8): how far a group has read. Answered when the log has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.protocol.messages import OffsetCommitRequest
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 8
+
+
+def handle(request: OffsetCommitRequest, context: Context) -> None:
+    context.broker.groups.commit_offsets(request, context.version, context.answer)

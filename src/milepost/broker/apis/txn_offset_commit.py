@@ -1,0 +1,54 @@
+"""TxnOffsetCommit (key 28): offsets that count when the transaction commits.
+
+The group's partition of `__consumer_offsets` must be part of the transaction: up to version 4 the client has added it, from version 5 that
+happens here (KIP-890). Clients retry on 14; 51 is known only to those of version 5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.coordinator.transaction import Producer
+from milepost.coordinator.transaction_admission import Admission, admit
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 28
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def handle(request: TxnOffsetCommitRequest, context: Context) -> None:
+    groups = context.broker.groups
+    partition = TopicPartition(OFFSETS_TOPIC, groups.partition_for(request.group_id))
+    admission = Admission.for_txn_offset_commit(context.version)
+
+    def admitted(errors: dict[TopicPartition, ErrorCode]) -> None:
+        error = errors[partition]
+        if error is ErrorCode.CONCURRENT_TRANSACTIONS and admission is not Admission.ADD:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if error:
+            context.answer(refused(request, error))
+        else:
+            groups.commit_offsets_in_transaction(request, context.version, context.answer)
+
+    producer = Producer(request.producer_id, request.producer_epoch)
+    admit(context.broker.transactions, admission, request.transactional_id, producer, [partition], admitted)
+
+
+def refused(request: TxnOffsetCommitRequest, error: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponse.Topic.Partition(partition_index=partition.partition_index, error_code=error)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
