@@ -370,3 +370,85 @@ def test_a_copy_under_any_name_can_be_repaired(crash: Path, tmp_path: Path) -> N
 )
 def test_what_is_left_of_a_file_without_its_stretches(stretches: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
     assert remaining(stretches, 100) == left
+
+
+# Crashes: the power fails before each change in turn.
+
+
+class Dying(Disk):
+    """A disk that takes a number of changes and then no more."""
+
+    def __init__(self, changes: int):
+        self.left = changes
+
+    def _change(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+        self._change()
+        super().pwrite(fd, data, position)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._change()
+        super().truncate(fd, size)
+
+    def rename(self, source: str, target: str) -> None:
+        self._change()
+        super().rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._change()
+        super().unlink(path)
+
+    def mkdir(self, path: str) -> None:
+        self._change()
+        super().mkdir(path)
+
+
+def damaged_twice(golden: Golden, tmp_path: Path, name: str) -> Path:
+    """A hole in one segment, a garbled index in another, a torn snapshot, after a clean stop."""
+    directory = golden("unclean/kafka-3.9.1-killed-after", tmp_path / name) / "logdir"
+    for file, position in ((f"{31:020d}.log", 900), (f"{62:020d}.index", 3), (f"{62:020d}.snapshot", 50)):
+        content = bytearray((directory / "crash-0" / file).read_bytes())
+        content[position] ^= 0x55
+        (directory / "crash-0" / file).write_bytes(content)
+    return directory
+
+
+def readable(directory: Path) -> list[int]:
+    """The offsets that can be read one by one, also around a hole."""
+    with milepost.open_log(str(directory / "crash-0")) as log:
+        found, offset = [], log.start_offset
+        while offset < log.end_offset:
+            try:
+                for record in log.records(offset):
+                    found.append(record.offset)
+                break
+            except milepost.errors.CorruptRecord as error:
+                offset = int(str(error).partition("seek to ")[2].split()[0])
+        return found
+
+
+def test_a_repair_that_is_cut_short_anywhere_loses_nothing_and_can_be_done_again(golden: Golden, tmp_path: Path) -> None:
+    whole = damaged_twice(golden, tmp_path, "whole")
+    before = set(readable(whole))
+    repaired(whole)
+    expected = {name: data for name, data in contents(whole / "crash-0").items() if name.endswith(("log", "index", "119"))}
+    for changes in range(200):
+        directory = damaged_twice(golden, tmp_path, f"cut-{changes}")
+        try:
+            apply_repair(plan_repair(str(directory), CONFIG), disk=Dying(changes), clock=CLOCK)
+            break
+        except OSError:
+            pass
+        assert before <= set(readable(directory))
+        shutil.rmtree(f"{directory}.repair-20231114T221320Z", ignore_errors=True)
+        if not plan_repair(str(directory), CONFIG).is_empty:
+            repaired(directory)
+        after = contents(directory / "crash-0")
+        assert {name: after[name] for name in expected} == expected
+        assert verify(str(directory)).findings == []
+        shutil.rmtree(tmp_path / f"cut-{changes}")
+    assert changes > 20, "every change was tried"

@@ -14,16 +14,20 @@ import random
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from milepost.broker.coordinator_log import InternalTopic
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch_sessions import FetchSessions
 from milepost.broker.topic_errors import InvalidTopic, TopicExists
+from milepost.broker.transaction_markers import MarkerWriter
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
+from milepost.coordinator.groups import GroupCoordinator
+from milepost.coordinator.settings import GroupSettings
+from milepost.coordinator.transaction_settings import TransactionSettings
+from milepost.coordinator.transactions import TransactionCoordinator
 from milepost.errors import InvalidConfiguration
 from milepost.files.temporary import TemporaryDirectory
 from milepost.log import partition_metadata
@@ -35,10 +39,6 @@ from milepost.net.socket_server import Listener, ServerSettings, SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
-
-if TYPE_CHECKING:
-    from milepost.broker.context import Context
-    from milepost.record.batch import RecordBatch
 
 logger = logging.getLogger("milepost.broker")
 
@@ -152,9 +152,40 @@ class Broker:
 
     def _start_coordinators(self) -> None:
         """The coordinators read their topics before the first client is read."""
-
-    def check_transaction(self, transactional_id: str, batch: RecordBatch, context: Context) -> int:
-        return ErrorCode.NONE
+        config = self.config
+        self.groups = GroupCoordinator(
+            self.offsets_topic,
+            self.loop,
+            self.clock,
+            self.cluster,
+            GroupSettings(
+                min_session_timeout_ms=config.group_min_session_timeout_ms,
+                max_session_timeout_ms=config.group_max_session_timeout_ms,
+                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                max_size=config.group_max_size,
+                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+                offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+                offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            ),
+        )
+        self.transactions = TransactionCoordinator(
+            self.transactions_topic,
+            self.loop,
+            self.clock,
+            MarkerWriter(self),
+            self.cluster.allocate_producer_id,
+            TransactionSettings(
+                max_timeout_ms=config.transaction_max_timeout_ms,
+                id_expiration_ms=config.transactional_id_expiration_ms,
+                abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ),
+        )
+        for partition in range(self.offsets_topic.partition_count):
+            self.groups.load(partition)
+        for partition in range(self.transactions_topic.partition_count):
+            self.transactions.load(partition)
+        self.transactions.start()
 
     # Topics.
 
@@ -182,6 +213,7 @@ class Broker:
 
     def delete_topic(self, name: str) -> None:
         topic = self.cluster.delete_topic(name)
+        self.groups.topics_deleted([name])
         for number in range(topic.partitions):
             self.replicas.drop(TopicPartition(name, number))
         self.logs.topics.pop(name, None)
@@ -238,6 +270,8 @@ class Broker:
     def close(self) -> None:
         """Let go of everything. The logs are left as after a clean stop."""
         self.server.shutdown()
+        self.groups.close()
+        self.transactions.close()
         self.logs.shutdown()
         if self._temporary is not None:
             self._temporary.remove()

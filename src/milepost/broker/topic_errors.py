@@ -23,3 +23,13 @@ class InvalidPartitions(MilepostError):
 class InvalidReplicationFactor(MilepostError):
     code = 38
     exit_code = 2
+
+
+class InvalidReplicaAssignment(MilepostError):
+    code = 39
+    exit_code = 2
+
+
+class UnknownTopic(MilepostError):
+    code = 3
+    exit_code = 4

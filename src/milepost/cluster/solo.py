@@ -110,6 +110,18 @@ class SoloCluster:
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._by_id.get(topic_id)
 
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._by_id.get(topic_id)
+        return topic.name if topic else None
+
+    def id_of(self, name: str) -> bytes | None:
+        topic = self.topics.get(name)
+        return topic.topic_id if topic else None
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        topic = self.topics.get(name)
+        return topic is not None and 0 <= partition < topic.partitions
+
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> TopicState:
         topic = self._remember(name, random_topic_id(self.rng), partitions, configs or {})
         self.save()

@@ -49,8 +49,8 @@ class Join:
     @classmethod
     def of(cls, request: JoinGroupRequest, version: int, client: Client, answer: Answer) -> Join:
         def answer_in_version(response: JoinGroupResponse) -> None:
-            if response.protocol_name is None and version < 7:
-                response.protocol_name = ""
+            if response.error_code:
+                response.protocol_name = None if version >= 7 else ""
             answer(response)
 
         return cls(

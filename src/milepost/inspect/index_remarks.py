@@ -40,8 +40,10 @@ class Batches:
     def __init__(self, disk: Disk, path: str, base_offset: int):
         self.positions, self.last_offsets, self.timestamps = array("q"), array("q"), array("q")
         with LogFile(disk, path, base_offset) as log:
-            for position, batch in log.walk(check_offsets=False):
-                if not isinstance(batch, Damage):
+            for position, found in log.walk(check_offsets=False):
+                # The tool looks at headers only: a batch with a wrong CRC counts.
+                batch = found.batch if isinstance(found, Damage) else found
+                if batch is not None:
                     self.positions.append(position)
                     self.last_offsets.append(min(batch.last_offset, MAX_OFFSET))
                     self.timestamps.append(batch.max_timestamp)

@@ -5,7 +5,7 @@ error, and the others get 55 OPERATION_NOT_ATTEMPTED. Clients cannot add interna
 with 47 INVALID_PRODUCER_EPOCH.
 
 From version 4 other brokers ask, for many transactions at once: to add partitions on behalf of a client that leaves it to them, or only to
-verify that they were added. Their answers come together, when the last transaction has its own. 120 TRANSACTION_ABORTABLE came with 5.
+verify that they were added. Their answers come together, when the last transaction has its own.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def answer_brokers(request: AddPartitionsToTxnRequest, context: Context) -> AddP
     results: dict[int, TransactionResult] = {}
 
     def answered(position: int, transaction: Transaction, errors: Errors) -> None:
-        results[position] = transaction_result(transaction, errors, context.version)
+        results[position] = transaction_result(transaction, errors)
         if len(results) == len(request.transactions):
             context.answer(AddPartitionsToTxnResponse(results_by_transaction=[results[place] for place in sorted(results)]))
 
@@ -106,24 +106,18 @@ def answer_brokers(request: AddPartitionsToTxnRequest, context: Context) -> AddP
     return None
 
 
-def transaction_result(transaction: Transaction, errors: Errors, version: int) -> TransactionResult:
+def transaction_result(transaction: Transaction, errors: Errors) -> TransactionResult:
     topics = [
         TopicResult(
             name=topic,
             results_by_partition=[
-                TopicResult.ResultsByPartition(
-                    partition_index=name.partition, partition_error_code=known_to_broker(errors[name], version)
-                )
+                TopicResult.ResultsByPartition(partition_index=name.partition, partition_error_code=errors[name])
                 for name in names
             ],
         )
         for topic, names in groupby(errors, key=lambda name: name.topic)
     ]
     return TransactionResult(transactional_id=transaction.transactional_id, topic_results=topics)
-
-
-def known_to_broker(error: ErrorCode, version: int) -> ErrorCode:
-    return ErrorCode.INVALID_TXN_STATE if error is ErrorCode.TRANSACTION_ABORTABLE and version < 5 else error
 
 
 def names_of(topics: Iterable[Topic]) -> list[TopicPartition]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.codec.compression import Codec
+from milepost.coordinator.transaction import Producer
+from milepost.coordinator.transaction_admission import Admission, admit, answered_to_produce
 from milepost.errors import MilepostError, RecordValidation
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
-from milepost.record.batch import RecordBatch
+from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
@@ -27,7 +29,45 @@ PartitionResponse = ProduceResponse.Response.PartitionResponse
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     if request.acks not in (-1, 0, 1):
         return ProduceResponse(responses=[refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
-    responses = [answer_topic(topic, request, context) for topic in request.topic_data]
+    if request.transactional_id is None:
+        return finish(request, context, {})
+    starting = transactions_that_start(request, context)
+    if not starting:
+        return finish(request, context, {})
+
+    def admitted(errors: dict[TopicPartition, ErrorCode]) -> None:
+        response = finish(request, context, {name: answered_to_produce(error, admission) for name, error in errors.items()})
+        if response is not None:
+            context.answer(response)
+
+    admission = Admission.for_produce(context.version)
+    producer = next(iter(starting.values()))
+    admit(context.broker.transactions, admission, request.transactional_id, producer, list(starting), admitted)
+    return None
+
+
+def transactions_that_start(request: ProduceRequest, context: Context) -> dict[TopicPartition, Producer]:
+    """The partitions that get their first batch of a transaction: the coordinator is asked about those."""
+    starting: dict[TopicPartition, Producer] = {}
+    for topic in request.topic_data:
+        known = known_topic(topic, context)
+        for part in topic.partition_data if known else ():
+            assert known is not None
+            partition = context.broker.replicas.partition(TopicPartition(known.name, part.index))
+            if partition is None or part.records is None or len(part.records) < HEADER_SIZE or part.records[16] != MAGIC:
+                continue
+            # The coordinator may answer later, when the receive buffer holds something else.
+            part.records = memoryview(bytes(part.records))
+            batch = RecordBatch(part.records)
+            producers = partition.log.producers
+            if batch.is_transactional and not producers.has_open_transaction(batch.producer_id, batch.producer_epoch):
+                starting[partition.name] = Producer(batch.producer_id, batch.producer_epoch)
+    return starting
+
+
+def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]) -> ProduceResponse | None:
+    """Append what may be appended, and answer as `acks` says."""
+    responses = [answer_topic(topic, request, context, refused) for topic in request.topic_data]
     if request.acks:
         return ProduceResponse(responses=responses)
     failed = next((part for topic in responses for part in topic.partition_responses if part.error_code), None)
@@ -38,31 +78,41 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     return None
 
 
+def known_topic(topic: ProduceRequest.TopicData, context: Context) -> TopicState | None:
+    cluster = context.broker.cluster
+    return cluster.topic_by_id(topic.topic_id) if context.version >= 13 else cluster.topics.get(topic.name)
+
+
 def refuse_topic(topic: ProduceRequest.TopicData, error_code: int) -> ProduceResponse.Response:
     partitions = [PartitionResponse(index=part.index, error_code=error_code, base_offset=-1) for part in topic.partition_data]
     return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
 
 
-def answer_topic(topic: ProduceRequest.TopicData, request: ProduceRequest, context: Context) -> ProduceResponse.Response:
-    cluster = context.broker.cluster
-    known = cluster.topic_by_id(topic.topic_id) if context.version >= 13 else cluster.topics.get(topic.name)
+def answer_topic(
+    topic: ProduceRequest.TopicData, request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]
+) -> ProduceResponse.Response:
+    known = known_topic(topic, context)
     if known is None:
         missing = ErrorCode.UNKNOWN_TOPIC_ID if context.version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return refuse_topic(topic, missing)
     if known.is_internal and context.client_id != INTERNAL_CLIENT:
         return refuse_topic(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partitions = [append(known, part, request, context) for part in topic.partition_data]
+    partitions = [append(known, part, request, context, refused) for part in topic.partition_data]
     return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
 
 
 def append(
-    topic: TopicState, part: ProduceRequest.TopicData.PartitionData, request: ProduceRequest, context: Context
+    topic: TopicState,
+    part: ProduceRequest.TopicData.PartitionData,
+    request: ProduceRequest,
+    context: Context,
+    refused: dict[TopicPartition, ErrorCode],
 ) -> PartitionResponse:
     name = TopicPartition(topic.name, part.index)
     replicas = context.broker.replicas
     if replicas.partition(name) is None:
         return PartitionResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, base_offset=-1)
-    error_code = check_records(part.records, request, context)
+    error_code = refused.get(name) or check_records(part.records, request, context)
     if error_code:
         return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
     try:
@@ -85,9 +135,7 @@ def append(
 
 def check_records(records: memoryview | None, request: ProduceRequest, context: Context) -> int:
     """What the version of the request says about its records, before the log looks at them."""
-    if records is None or len(records) < 61:
-        return ErrorCode.INVALID_RECORD
-    if records[16] != 2:
+    if records is None or len(records) < HEADER_SIZE or records[16] != MAGIC:
         return ErrorCode.INVALID_RECORD
     batch = RecordBatch(records)
     if batch.size != len(records):
@@ -96,6 +144,4 @@ def check_records(records: memoryview | None, request: ProduceRequest, context: 
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if batch.is_transactional and request.transactional_id is None:
         return ErrorCode.INVALID_TXN_STATE
-    if batch.is_transactional and batch.has_producer_id:
-        return context.broker.check_transaction(request.transactional_id or "", batch, context)
     return ErrorCode.NONE

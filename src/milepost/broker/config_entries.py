@@ -1,0 +1,136 @@
+"""Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what else would have been next.
+
+A *synonym* is a place that has a value for the setting: the topic itself, then the broker property behind it as `dynamic_config` orders its places. The first
+synonym is the one in force. A setting that the broker was started with counts as STATIC_BROKER when its value is not the default.
+
+Not as Kafka: for a topic property with several broker properties behind it (`retention.ms`) Kafka leaves the synonyms out unless the first of them
+(`log.retention.ms`) is set; here they are all shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC
+from milepost.config.broker import BrokerConfig
+from milepost.config.configuration import properties
+from milepost.config.definition import Property, Type, Value
+from milepost.config.topic import LogConfig
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+
+class ConfigSource(IntEnum):
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+WIRE_TYPES = {Type.BOOLEAN: 1, Type.STRING: 2, Type.INT: 3, Type.LONG: 5, Type.DOUBLE: 6, Type.LIST: 7}
+SECRETS = ("password", "secret", "jaas.config")
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    wire_type: int
+    doc: str
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def is_sensitive(self) -> bool:
+        return any(word in self.name for word in SECRETS)
+
+    @property
+    def shown(self) -> str | None:
+        """The value, unless it is a secret."""
+        return None if self.is_sensitive else self.value
+
+
+def topic_entries(given: Mapping[str, str], broker: Broker) -> list[ConfigEntry]:
+    """Every property of a topic that sets `given`, by name."""
+    settings = LogConfig.parse(given, broker.config)
+    entries = []
+    for prop in sorted_properties(LogConfig):
+        own = [Synonym(prop.name, given[prop.name], ConfigSource.TOPIC)] if prop.name in given else []
+        synonyms = (*own, *broker_synonyms(prop.broker, broker))
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        entries.append(entry(prop, settings.get(prop.name), source, False, synonyms))
+    return entries
+
+
+def broker_entries(broker: Broker) -> list[ConfigEntry]:
+    """Every property of this broker, by name."""
+    entries = []
+    for prop in sorted_properties(BrokerConfig):
+        synonyms = tuple(broker_synonyms(BEHIND.get(prop.name, (prop.name,)), broker))
+        if not synonyms or synonyms[0].name != prop.name:
+            synonyms = ()
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        entries.append(entry(prop, broker.config.get(prop.name), source, prop.name not in DYNAMIC, synonyms))
+    return entries
+
+
+def all_brokers_entries(broker: Broker) -> list[ConfigEntry]:
+    """What is stored for all brokers."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        entry(BrokerConfig.property(name), value, source, False, (Synonym(name, value, source),))
+        for name, value in sorted(broker.cluster.broker_configs.get(ALL_BROKERS, {}).items())
+    ]
+
+
+def broker_synonyms(names: tuple[str, ...], broker: Broker) -> Iterator[Synonym]:
+    """Where the values of broker properties that stand for one another come from, the strongest first."""
+    stored = broker.cluster.broker_configs
+    static = {name: BrokerConfig.property(name).format(value) for name, value in broker.static_config.changed().items()}
+    default = {name: text for name in names if (text := default_of(name)) is not None}
+    places = (
+        (stored.get(str(broker.node_id), {}), ConfigSource.DYNAMIC_BROKER),
+        (stored.get(ALL_BROKERS, {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (static, ConfigSource.STATIC_BROKER),
+        (default, ConfigSource.DEFAULT),
+    )
+    for values, source in places:
+        for name in names:
+            if name in values:
+                yield Synonym(name, values[name], source)
+
+
+def default_of(name: str) -> str | None:
+    prop = BrokerConfig.property(name)
+    return text(prop, prop.default)
+
+
+def entry(prop: Property, value: Value, source: ConfigSource, is_read_only: bool, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
+    return ConfigEntry(prop.name, text(prop, value), source, is_read_only, WIRE_TYPES[prop.type], prop.doc, synonyms)
+
+
+def text(prop: Property, value: Value) -> str | None:
+    return None if value is None else prop.format(value)
+
+
+def sorted_properties(kind: type[LogConfig] | type[BrokerConfig]) -> list[Property]:
+    return sorted(properties(kind).values(), key=lambda prop: prop.name)
+
+
+# log.roll.ms → (log.roll.ms, log.roll.hours): a broker property and those that it wins over.
+BEHIND = {
+    name: prop.broker[place:] for prop in properties(LogConfig).values() for place, name in enumerate(prop.broker) if len(prop.broker) > 1
+}

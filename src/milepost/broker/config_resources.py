@@ -1,0 +1,127 @@
+"""Whose settings a request is about: a topic's, this broker's, or those of all brokers.
+
+    type  name                        what it is
+    2     a topic                     TopicSettings
+    4     this broker's id            BrokerSettings, stored for this broker
+    4     ""                          BrokerSettings, stored for all brokers
+
+Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000` as `5000`), and only if everything that they
+would touch is valid with them. Other resource types (loggers 8, client metrics 16, groups 32) are not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from milepost.broker.config_entries import ConfigEntry, all_brokers_entries, broker_entries, topic_entries
+from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC, in_force
+from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
+from milepost.config.broker import BrokerConfig
+from milepost.config.configuration import Configuration
+from milepost.config.definition import Value
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidRequest
+from milepost.log.partition_name import topic_name_fault
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+TOPIC, BROKER = 2, 4
+
+
+class TopicSettings:
+    properties: type[Configuration] = LogConfig
+
+    def __init__(self, broker: Broker, name: str):
+        fault = topic_name_fault(name)
+        if fault is not None:
+            raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
+        if name not in broker.cluster.topics:
+            raise UnknownTopic(f"there is no topic {name}")
+        self.broker = broker
+        self.name = name
+        self.given: Mapping[str, str] = broker.cluster.topics[name].configs
+
+    def value(self, name: str) -> Value:
+        """What is in force."""
+        return LogConfig.parse(self.given, self.broker.config).get(name)
+
+    def entries(self) -> list[ConfigEntry]:
+        return topic_entries(self.given, self.broker)
+
+    def check(self, given: Mapping[str, str]) -> None:
+        LogConfig.parse(given, self.broker.config)
+
+    def store(self, given: Mapping[str, str]) -> None:
+        self.broker.alter_topic_config(self.name, given)
+
+
+class BrokerSettings:
+    properties: type[Configuration] = BrokerConfig
+
+    def __init__(self, broker: Broker, name: str):
+        if name not in (ALL_BROKERS, str(broker.node_id)):
+            raise InvalidRequest(f"broker {name[:60]!r}: this is broker {broker.node_id}; name it, or no broker to mean all")
+        self.broker = broker
+        self.name = name
+        self.given: Mapping[str, str] = broker.cluster.broker_configs.get(name, {})
+
+    def value(self, name: str) -> Value:
+        return self.broker.config.get(name)
+
+    def entries(self) -> list[ConfigEntry]:
+        return all_brokers_entries(self.broker) if self.name == ALL_BROKERS else broker_entries(self.broker)
+
+    def check(self, given: Mapping[str, str]) -> None:
+        fixed = sorted(name for name in given if self.properties.property(name).name not in DYNAMIC)
+        if fixed:
+            raise InvalidRequest(f"{', '.join(fixed)}: may not change while the broker runs; set it where the broker is started")
+        config = self._with(given)
+        for topic in self.broker.cluster.topics.values():
+            LogConfig.parse(topic.configs, config)
+
+    def store(self, given: Mapping[str, str]) -> None:
+        config = self._with(given)
+        cluster = self.broker.cluster
+        cluster.broker_configs[self.name] = dict(given)
+        cluster.save()
+        self.broker.use_config(config)
+
+    def _with(self, given: Mapping[str, str]) -> BrokerConfig:
+        stored = {**self.broker.cluster.broker_configs, self.name: given}
+        return in_force(self.broker.static_config, stored, self.broker.node_id)
+
+
+Settings = TopicSettings | BrokerSettings
+
+
+def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
+    """The settings a request names; what is not there raises the error to answer."""
+    if resource_type == TOPIC:
+        return TopicSettings(broker, name)
+    if resource_type == BROKER:
+        return BrokerSettings(broker, name)
+    raise InvalidRequest(f"resource type {resource_type}: only topics ({TOPIC}) and brokers ({BROKER}) have settings here")
+
+
+def change(settings: Settings, given: Mapping[str, str], validate_only: bool) -> None:
+    """Put `given` in the place of all that is stored, if it is valid."""
+    settings.check(given)
+    if not validate_only:
+        settings.store(canonical(settings.properties, given))
+
+
+def canonical(properties: type[Configuration], given: Mapping[str, str]) -> dict[str, str]:
+    """The same settings under the properties' own names and in one spelling; an alias wins over the name it stands for."""
+    spelled = {}
+    for name in sorted(given, key=lambda name: (name in properties.aliases, name)):
+        prop = properties.property(name)
+        spelled[prop.name] = prop.format(prop.parse(given[name]))
+    return spelled
+
+
+def ensure_value(name: str, value: str | None) -> str:
+    if value is None:
+        raise InvalidRequest(f"{name}: null is no value; give one, or leave the setting out")
+    return value

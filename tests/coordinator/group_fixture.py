@@ -1,0 +1,432 @@
+"""A group coordinator with nothing behind it: a log in memory, timers moved by hand, and requests that go through the handlers of `broker/apis`.
+
+Requests and answers are encoded and decoded in the version they are sent in, so what a version cannot say does not get through.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from milepost.broker.dispatch import module_name
+from milepost.clock import ManualClock
+from milepost.coordinator.groups import GroupCoordinator
+from milepost.coordinator.settings import GroupSettings
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol import frames, headers
+from milepost.protocol.apis import BY_NAME
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+from milepost.record.batches import AnyBatch, batch_at
+from milepost.record.builder import build_batch
+from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
+from milepost.record.internal_topics import consumer_offsets
+from milepost.record.internal_topics.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
+from milepost.record.records import Record
+
+START_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+class MemoryLog:
+    """`is_holding` keeps appends back until `release`; `error` refuses them."""
+
+    def __init__(self, partition_count: int = 50) -> None:
+        self.partition_count = partition_count
+        self.partitions: dict[int, list[bytes]] = {}
+        self.error = 0
+        self.is_holding = False
+        self.held: list[Callable[[], None]] = []
+
+    def append(self, partition: int, records: Sequence[Record], done: Callable[[int], None]) -> None:
+        self._append(partition, lambda start: build_batch(numbered(records, start)), done)
+
+    def append_transactional(
+        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Callable[[int], None]
+    ) -> None:
+        def build(start: int) -> bytes:
+            return build_batch(
+                numbered(records, start),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+
+        self._append(partition, build, done)
+
+    def append_marker(self, partition: int, producer_id: int, committed: bool) -> None:
+        marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, 0)
+        start = self.end_of(partition)
+        data = end_transaction_batch(marker, offset=start, timestamp=START_MS, producer_id=producer_id, producer_epoch=0)
+        self.partitions.setdefault(partition, []).append(data)
+
+    def _append(self, partition: int, build: Callable[[int], bytes], done: Callable[[int], None]) -> None:
+        def commit() -> None:
+            if not self.error:
+                self.partitions.setdefault(partition, []).append(build(self.end_of(partition)))
+            done(self.error)
+
+        if self.is_holding:
+            self.held.append(commit)
+        else:
+            commit()
+
+    def end_of(self, partition: int) -> int:
+        batches = self.partitions.get(partition)
+        return batch_at(batches[-1], 0).next_offset if batches else 0
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        for commit in held:
+            commit()
+
+    def batches(self, partition: int) -> Iterator[AnyBatch]:
+        for data in list(self.partitions.get(partition, ())):
+            yield batch_at(data, 0)
+
+    def written(self) -> list[tuple[str, str]]:
+        """Keys and values of everything, as Kafka's dump tool shows them."""
+        found = []
+        for partition in sorted(self.partitions):
+            for batch in self.batches(partition):
+                for record in batch.records():
+                    if not batch.is_control:
+                        key = consumer_offsets.decode_key(record.key or b"")
+                        value = consumer_offsets.decode_value(key, record.value)
+                        found.append((consumer_offsets.describe_key(key), consumer_offsets.describe_value(value)))
+        return found
+
+
+def numbered(records: Sequence[Record], start: int) -> list[Record]:
+    return [Record(start + index, record.timestamp, record.key, record.value) for index, record in enumerate(records)]
+
+
+class ManualTimers:
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._timers: list[tuple[int, int, ManualTimer]] = []
+        self._order = itertools.count()
+
+    def later(self, seconds: float, task: Callable[[], None]) -> ManualTimer:
+        timer = ManualTimer(task)
+        self._timers.append((self._clock.now_ms() + round(seconds * 1000), next(self._order), timer))
+        return timer
+
+    def advance(self, milliseconds: int) -> None:
+        until = self._clock.now_ms() + milliseconds
+        while True:
+            self._timers = [entry for entry in self._timers if entry[2].task is not None]
+            first = min(self._timers, key=lambda entry: entry[:2], default=None)
+            if first is None or first[0] > until:
+                break
+            self._timers.remove(first)
+            self._clock.advance(first[0] - self._clock.now_ms())
+            assert first[2].task is not None
+            first[2].task()
+        self._clock.advance(until - self._clock.now_ms())
+
+    @property
+    def waiting(self) -> int:
+        return sum(timer.task is not None for _, _, timer in self._timers)
+
+
+class ManualTimer:
+    def __init__(self, task: Callable[[], None]) -> None:
+        self.task: Callable[[], None] | None = task
+
+    def cancel(self) -> None:
+        self.task = None
+
+
+@dataclass
+class Topics:
+    """Partition counts by name; the id of a topic is its name in 16 bytes."""
+
+    partitions: dict[str, int] = field(default_factory=lambda: {"visits": 4, "orders": 2})
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        name = topic_id.rstrip(b"\0").decode()
+        return name if name in self.partitions else None
+
+    def id_of(self, name: str) -> bytes | None:
+        return topic_id(name) if name in self.partitions else None
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        return 0 <= partition < self.partitions.get(name, 0)
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b"\0")
+
+
+class Transactions:
+    """As the transaction coordinator answers, when it says `error` to everything."""
+
+    error = ErrorCode.NONE
+
+    def verify(self, transactional_id: str, producer: object, partitions: Collection[TopicPartition]) -> dict[Any, ErrorCode]:
+        return dict.fromkeys(partitions, self.error)
+
+    def add_partitions_implicitly(
+        self, transactional_id: str, producer: object, partitions: object, answer: Callable[[ErrorCode], None]
+    ) -> None:
+        answer(self.error)
+
+
+class Call:
+    """A request under way: what the handlers see as their context, and what the client gets."""
+
+    client_host = "/127.0.0.1"
+    listener = "PLAINTEXT"
+
+    def __init__(self, bench: GroupBench, key: int, version: int, client_id: str) -> None:
+        self.broker = bench
+        self.key = key
+        self.version = version
+        self.client_id = client_id
+        self.responses: list[Any] = []
+
+    def answer(self, response: Any) -> None:
+        frame = frames.encode_response(self.key, self.version, 7, response)[4:]
+        self.responses.append(frames.decode_response(self.key, self.version, frame)[1])
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.responses
+
+    @property
+    def response(self) -> Any:
+        (response,) = self.responses
+        return response
+
+    @property
+    def error(self) -> int:
+        code: int = self.response.error_code
+        return code
+
+
+def consumer(*topics: str) -> bytes:
+    return SUBSCRIPTION.encode(ConsumerProtocolSubscription(topics=topics, schema_version=0))
+
+
+VISITS = consumer("visits")
+
+
+class GroupBench:
+    node_id = 1
+
+    def __init__(self, log: MemoryLog | None = None, *, topics: Topics | None = None, now_ms: int = START_MS, **settings: int):
+        self.log = log or MemoryLog()
+        self.clock = ManualClock(now_ms)
+        self.timers = ManualTimers(self.clock)
+        self.topics = topics or Topics()
+        self.transactions = Transactions()
+        ids = itertools.count(1)
+        self.groups = GroupCoordinator(
+            self.log,
+            self.timers,
+            self.clock,
+            self.topics,
+            GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
+            new_id=lambda: f"id{next(ids)}",
+        )
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        return "127.0.0.1", 9092
+
+    def load(self) -> GroupBench:
+        for partition in range(self.log.partition_count):
+            self.groups.load(partition)
+        return self
+
+    def restarted(self, **settings: int) -> GroupBench:
+        """Another coordinator over the same log."""
+        return GroupBench(self.log, topics=self.topics, now_ms=self.clock.now_ms(), **settings).load()
+
+    def advance(self, milliseconds: int) -> None:
+        self.timers.advance(milliseconds)
+
+    def call(self, request: Any, version: int | None = None, client_id: str = "app") -> Call:
+        api = BY_NAME[type(request).__name__.removesuffix("Request")]
+        version = api.served[1] if version is None else version
+        assert api.serves(version)
+        frame = frames.encode_request(api.key, version, 7, client_id, request)[4:]
+        body, left = frames.decode_request(headers.read_request_header(frame), frame)
+        assert left == 0
+        call = Call(self, api.key, version, client_id)
+        response = import_module(f"milepost.broker.apis.{module_name(api)}").handle(body, call)
+        if response is not None:
+            call.answer(response)
+        return call
+
+    # The requests of a consumer, with less to write.
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        protocols: Sequence[tuple[str, bytes]] = (("range", VISITS),),
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        version: int = 9,
+        client_id: str = "app",
+    ) -> Call:
+        fields: dict[str, Any] = {"group_instance_id": instance} if version >= 5 else {}
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name, metadata in protocols],
+            **fields,
+        )
+        return self.call(request, version, client_id)
+
+    def enter(self, **options: Any) -> Call:
+        """Join for the first time, with the round trip for the member id."""
+        refused = self.join(**options)
+        assert refused.error == ErrorCode.MEMBER_ID_REQUIRED
+        return self.join(refused.response.member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        version: int = 5,
+        **fields: Any,
+    ) -> Call:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            assignments=[
+                SyncGroupRequest.Assignment(member_id=name, assignment=assignment)
+                for name, assignment in (assignments or {}).items()
+            ],
+            **fields,
+        )
+        return self.call(request, version)
+
+    def heartbeat(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> int:
+        request = HeartbeatRequest(
+            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        return self.call(request).error
+
+    def leave(self, *members: str, group: str = "g") -> Call:
+        leavers = [LeaveGroupRequest.Member(member_id=member_id) for member_id in members]
+        return self.call(LeaveGroupRequest(group_id=group, members=leavers))
+
+    def stable_group(self, count: int = 1, *, group: str = "g", **options: Any) -> list[str]:
+        """A group with that many dynamic members, all assigned `b"<member id>"`; the leader first."""
+        joins = [self.enter(group=group, **options) for _ in range(count)]
+        self.advance(1)
+        members = [join.response.member_id for join in joins]
+        generation = joins[0].response.generation_id
+        for member_id in reversed(members):
+            assignments = {name: name.encode() for name in members} if member_id == joins[0].response.leader else {}
+            sync = self.sync(member_id, generation, assignments, group=group)
+        assert sync.error == 0
+        return members
+
+    def commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        group: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        metadata: str | None = "",
+        version: int = 9,
+        **fields: Any,
+    ) -> Call:
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), offset in offsets.items():
+            entry = OffsetCommitRequest.Topic.Partition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(entry)
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=[
+                OffsetCommitRequest.Topic(name=name, topic_id=topic_id(name), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+            **fields,
+        )
+        return self.call(request, version)
+
+    def commit_in_transaction(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        group: str = "g",
+        producer_id: int = 5,
+        version: int = 4,
+        **fields: Any,
+    ) -> Call:
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=0,
+            topics=[
+                TxnOffsetCommitRequest.Topic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequest.Topic.Partition(
+                            partition_index=partition, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+                for (topic, partition), offset in offsets.items()
+            ],
+            **fields,
+        )
+        return self.call(request, version)
+
+    def end_transaction(self, committed: bool, *, group: str = "g", producer_id: int = 5) -> None:
+        partition = self.groups.partition_for(group)
+        self.log.append_marker(partition, producer_id, committed)
+        self.groups.complete_transaction(producer_id, partition, committed)
+
+    def fetch(self, *, group: str = "g", version: int = 9, stable: bool = False) -> dict[tuple[str, int], Any]:
+        """All offsets of a group: the offset, or ("error", code)."""
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequest.Group(group_id=group, topics=None)], require_stable=stable
+        )
+        (fetched,) = self.call(request, version).response.groups
+        assert fetched.error_code == 0
+        return {
+            (topic.name, partition.partition_index): ("error", partition.error_code)
+            if partition.error_code
+            else partition.committed_offset
+            for topic in fetched.topics
+            for partition in topic.partitions
+        }
+
+
+def partition_errors(call: Call) -> list[int]:
+    """Of a response with topics and partitions, in its order."""
+    return [partition.error_code for topic in call.response.topics for partition in topic.partitions]
