@@ -168,3 +168,23 @@ class PolicyViolation(MilepostError):
 
 class PortUnavailable(MilepostError):
     """Nothing can listen at this address."""
+
+
+# A broker, seen from a client.
+
+
+class BrokerUnavailable(MilepostError):
+    """Nothing answers at an address: no connection, a lost one, or no answer in time."""
+
+    code = 8
+    exit_code = 4
+
+
+class RequestFailed(MilepostError):
+    """A broker answered with an error; `code` is the one it gave."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code

@@ -1,4 +1,4 @@
-"""A group coordinator with nothing behind it: a log in memory, timers moved by hand, and requests that go through the handlers of `broker/apis`.
+"""A group coordinator with a log in memory and timers moved by hand; requests go through the handlers of `broker/apis`.
 
 Requests and answers are encoded and decoded in the version they are sent in, so what a version cannot say does not get through.
 """
@@ -118,8 +118,10 @@ class ManualTimers:
         self._clock = clock
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._order = itertools.count()
+        self.made = 0
 
     def later(self, seconds: float, task: Callable[[], None]) -> ManualTimer:
+        self.made += 1
         timer = ManualTimer(task)
         self._timers.append((self._clock.now_ms() + round(seconds * 1000), next(self._order), timer))
         return timer
@@ -233,14 +235,14 @@ class GroupBench:
         self.timers = ManualTimers(self.clock)
         self.topics = topics or Topics()
         self.transactions = Transactions()
-        ids = itertools.count(1)
+        self.ids = itertools.count(1)
         self.groups = GroupCoordinator(
             self.log,
             self.timers,
             self.clock,
             self.topics,
             GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
-            new_id=lambda: f"id{next(ids)}",
+            new_id=lambda: f"id{next(self.ids)}",
         )
 
     def advertised(self, listener: str) -> tuple[str, int]:
@@ -253,7 +255,9 @@ class GroupBench:
 
     def restarted(self, **settings: int) -> GroupBench:
         """Another coordinator over the same log."""
-        return GroupBench(self.log, topics=self.topics, now_ms=self.clock.now_ms(), **settings).load()
+        bench = GroupBench(self.log, topics=self.topics, now_ms=self.clock.now_ms(), **settings)
+        bench.ids = self.ids
+        return bench.load()
 
     def advance(self, milliseconds: int) -> None:
         self.timers.advance(milliseconds)
@@ -327,9 +331,7 @@ class GroupBench:
         return self.call(request, version)
 
     def heartbeat(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> int:
-        request = HeartbeatRequest(
-            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
-        )
+        request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance)
         return self.call(request).error
 
     def leave(self, *members: str, group: str = "g") -> Call:
@@ -413,9 +415,7 @@ class GroupBench:
 
     def fetch(self, *, group: str = "g", version: int = 9, stable: bool = False) -> dict[tuple[str, int], Any]:
         """All offsets of a group: the offset, or ("error", code)."""
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequest.Group(group_id=group, topics=None)], require_stable=stable
-        )
+        request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=group, topics=None)], require_stable=stable)
         (fetched,) = self.call(request, version).response.groups
         assert fetched.error_code == 0
         return {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from milepost.coordinator.client import Client
 from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import JoinGroupRequest
 from tests.coordinator.group_fixture import VISITS, GroupBench, consumer
 
 
@@ -181,7 +183,7 @@ def test_a_second_join_of_the_same_member_takes_the_place_of_the_first(bench):
 
 
 def test_a_newcomer_may_wait_5_minutes_whatever_its_session_timeout(bench):
-    (leader,) = bench.stable_group(rebalance_ms=600_000)
+    (leader,) = bench.stable_group(rebalance_ms=600_000, session_ms=60_000)
     newcomer = bench.enter(session_ms=6_000)
     for _ in range(29):
         bench.advance(10_000)
@@ -259,6 +261,15 @@ def test_a_pending_member_that_finds_the_group_full_does_not_hold_it_up():
     assert again.response.generation_id == newcomer.response.generation_id == 2
 
 
+def test_a_group_is_full_when_its_members_bring_too_much_metadata():
+    bench = GroupBench(max_metadata_bytes=1_000).load()
+    (leader,) = bench.stable_group(protocols=[("range", b"x" * 600)])
+    assert bench.join(protocols=[("range", b"x" * 600)]).error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.join(protocols=[("range", b"x" * 300)]).error == ErrorCode.MEMBER_ID_REQUIRED
+    assert bench.heartbeat(leader, 1) == 0
+    assert bench.join(leader, protocols=[("range", b"x" * 900)]).is_waiting
+
+
 # Loading and leadership of the partition.
 
 
@@ -273,3 +284,42 @@ def test_whoever_waits_when_the_partition_goes_is_told_to_look_for_the_coordinat
     assert waiting.error == ErrorCode.NOT_COORDINATOR
     assert bench.groups.groups == {}
     assert bench.timers.waiting == 1  # the sweep of expired offsets
+
+
+def test_a_static_member_that_waits_for_the_log_when_the_partition_goes_is_told_too(bench):
+    bench.join(instance="till-1")
+    bench.advance(0)
+    bench.sync("till-1-id1", 1, {"till-1-id1": b""})
+    bench.log.is_holding = True
+    waiting = bench.join(instance="till-1")
+    bench.groups.unload(bench.groups.partition_for("g"))
+    bench.log.release()
+    assert waiting.error == ErrorCode.NOT_COORDINATOR
+
+
+# Answers.
+
+
+def test_a_request_that_follows_an_answer_at_once_finds_the_group_complete(bench):
+    """The connection is read on while the answer is being sent: here the next request is handled inside of `answer`."""
+    seen = []
+
+    def answer_and_go_on(response):
+        seen.append((response.member_id, response.generation_id, bench.groups.groups["g"].state_name))
+        bench.join(response.member_id, protocols=[("range", consumer("orders"))])
+
+    pending = [bench.join().response.member_id for _ in range(3)]
+    for member_id in pending:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=VISITS)],
+        )
+        bench.groups.join(request, 9, Client("app", "/127.0.0.1"), answer_and_go_on)
+    bench.advance(0)
+    assert [(member_id, generation) for member_id, generation, _ in seen] == [(member_id, 1) for member_id in pending]
+    assert seen[0][2] == "CompletingRebalance"
+    assert bench.groups.groups["g"].generation == 2  # all three joined again

@@ -180,6 +180,17 @@ def test_a_commit_counts_as_a_heartbeat(bench):
     assert bench.heartbeat(member, 1) == 0
 
 
+def test_many_commits_in_a_row_do_not_make_a_timer_each(bench):
+    (member,) = bench.stable_group(session_ms=10_000)
+    made = bench.timers.made
+    for _ in range(1_000):
+        bench.advance(1)
+        bench.heartbeat(member, 1)
+    assert bench.timers.made - made <= 4
+    bench.advance(9_700)
+    assert bench.heartbeat(member, 1) == 0
+
+
 # Leaving.
 
 

@@ -48,7 +48,7 @@ def test_last_bytes_zero_are_cut_or_a_hole(segment, count):
 def test_last_bytes_zero_in_any_other_file_cost_nothing(count):
     check = checker()
     run(check, (case for path in original().files() if path not in original().logs() for case in original().zeroed_tails(path)))
-    count(check, 600)
+    count(check, 400)
 
 
 @pytest.mark.parametrize("block", [64, 512, 4096])
@@ -78,7 +78,7 @@ def test_missing_file_costs_nothing_but_itself(count):
 def test_older_version_of_a_file_costs_nothing_but_what_it_lacks(count):
     check = checker()
     run(check, original().older(versions()))
-    count(check, 60)
+    count(check, 30)
 
 
 def versions() -> dict[str, list[bytes]]:

@@ -7,7 +7,7 @@ as durable unless it was flushed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
@@ -19,7 +19,7 @@ from milepost.log.open import open_log
 from milepost.log.retention import delete_old_segments
 from milepost.record.control import ControlType
 from milepost.segment.segment import Segment
-from tests.crash.history import Expected, Level, as_stored, facts
+from tests.crash.history import Expected, History, Level, as_stored, facts
 from tests.crash.invariants import Known, scan
 from tests.crash.memory_disk import State
 from tests.crash.recorder import Operation, RecordingDisk
@@ -41,6 +41,7 @@ class Run:
     config: LogConfig
     known: Known
     expected: Callable[[int, Level], Expected]
+    history: History = field(default_factory=History)
 
 
 def run(name: str) -> Run:
@@ -50,7 +51,7 @@ def run(name: str) -> Run:
     first = len(writer.disk.trace)
     act(writer)
     writer.disk.die()
-    return Run(name, {}, writer.disk.trace, first, writer.config, writer.history.known, writer.history.at)
+    return Run(name, {}, writer.disk.trace, first, writer.config, writer.history.known, writer.history.at, writer.history)
 
 
 def some(writer: Writer, batches: int = 6) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import milepost
 from milepost.codec.crc32c import crc32c
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
@@ -16,6 +17,7 @@ from milepost.inspect.verify import verify
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from tests.golden_fixture import Golden, all_cases
 from tests.inspect.logs import TIME, batch, contents, log_of, partition
+from tests.interop.written_logs import write_all
 
 # Kafka keeps garbage indexes; these directories are damaged although Kafka closed them.
 KEPT_GARBAGE = ("unclean/kafka-3.9.1-clean-garbageindex-after", "unclean/kafka-3.9.1-garbageindex-after")
@@ -118,6 +120,25 @@ def test_the_garbage_that_kafka_kept_is_found(golden: Golden) -> None:
 def test_missing_indexes_are_found_one_by_one(golden: Golden, case: str, bases: tuple[int, ...]) -> None:
     expected = sorted(f"{base:020d}.{kind}" for base in bases for kind in ("index", "timeindex"))
     assert files_found(golden, f"unclean/kafka-{case}-before") == expected
+
+
+def test_what_milepost_writes_has_no_findings(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    report = verify(str(tmp_path))
+    assert report.findings == []
+    assert report.segments > 40
+
+
+@pytest.mark.parametrize("profile", ["per-batch", "per-append"])
+def test_a_log_that_is_open_for_appending_has_no_findings(tmp_path: Path, profile: str) -> None:
+    config = {"segment.bytes": 2000, "index.interval.bytes": 100, "segment.index.bytes": 200, "index.profile": profile}
+    with milepost.open_log(str(tmp_path / "t-0"), mode="a", config=config) as log:
+        for number in range(60):
+            log.append([milepost.Record(0, TIME + number, b"k", b"x" * (number % 40)) for _ in range(3)])
+            if number % 20 == 7:
+                assert verify(str(tmp_path)).findings == []
+    report = verify(str(tmp_path))
+    assert (report.findings, report.notes, report.records) == ([], [], 180)
 
 
 def test_reading_never_writes(golden: Golden, tmp_path: Path) -> None:

@@ -474,6 +474,22 @@ def test_roll_and_stop_leave_a_snapshot_each(tmp_path):
     assert snapshots(log) == [1, 2]
 
 
+def test_snapshots_go_with_their_segments_and_their_files_after_the_delay(tmp_path):
+    clock = ManualClock(NOW)
+    log = log_in(tmp_path, clock=clock, segment_bytes=150, file_delete_delay_ms=1000)
+    for number in range(3):
+        log.append_as_leader(idempotent(number, size=100))
+    assert snapshots(log) == [1, 2]
+    log.update_high_watermark(3)
+    log.delete_segments(list(log.segments)[:2])
+    assert (log.start_offset, snapshots(log), log.segments.base_offsets()) == (2, [2], [2])
+    assert "1.snapshot.deleted" in names(log)
+    clock.advance(1000)
+    log.scheduler.run_due()
+    assert names(log, ".deleted") == []
+    assert log.producers.last_entry(1).last_sequence == 2
+
+
 def test_producer_of_the_first_record_is_known_after_the_second_was_cut_off(tmp_path):
     log = log_in(tmp_path, segment_bytes=150)
     log.append_as_leader(idempotent(0, size=100))

@@ -132,6 +132,24 @@ def test_files_of_cut_segments_are_renamed_at_once_and_removed_after_the_delay(t
     assert names(log, ".deleted") == []
 
 
+def test_delayed_removal_leaves_new_segments_of_the_same_names_alone(tmp_path):
+    clock = ManualClock(NOW)
+    log = segments_of_three(tmp_path, clock=clock, file_delete_delay_ms=1000)
+    for _ in range(2):
+        log.truncate_to(3)
+        for _ in range(3):
+            log.append_as_leader(produced(3, size=100))
+        clock.advance(400)
+    assert offsets(log) == list(range(12))
+    clock.advance(1000)
+    log.scheduler.run_due()
+    assert names(log, ".deleted") == []
+    assert snapshots(log) == [3, 6, 9]
+    assert offsets(log) == list(range(12))
+    log.close()
+    assert offsets(log_in(tmp_path)) == list(range(12))
+
+
 def test_indexes_grow_again_after_a_cut(tmp_path):
     log = log_in(tmp_path, index_interval_bytes=150)
     for number in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 
 import pytest
 
@@ -287,6 +288,31 @@ def test_index_whose_order_is_broken_is_rebuilt_before_the_segment_becomes_activ
     assert [again.locate(offset).position for offset in range(12)] == [offset // 2 * 100 for offset in range(12)]
     append(again, batch(12, 2, size=100))
     assert again.locate(13).position == 600
+
+
+@pytest.mark.parametrize("entry", [(4, 300), (6, 400), (6, 250), (5, 399), (6, 301)])
+@pytest.mark.parametrize("is_active", [True, False])
+def test_entry_that_keeps_the_order_but_leads_past_its_batch_gets_the_index_rebuilt(tmp_path, damaged, is_active, entry):
+    recover(damaged(WHOLE, index_interval_bytes=0))
+    # Entries (3, 100) (5, 200) (7, 300) (9, 400) (11, 500): the one in the middle is changed.
+    path = tmp_path / "00000000000000000000.index"
+    sound = path.read_bytes()
+    path.write_bytes(sound[:16] + struct.pack(">ii", *entry) + sound[24:])
+    segment = segment_in(tmp_path, index_interval_bytes=0)
+    if is_active:
+        segment.activate()
+    for offset in range(12):
+        assert segment.locate(offset).position == offset // 2 * 100
+
+
+@pytest.mark.parametrize("entry", [(4, 300), (6, 400)])
+def test_place_of_a_bound_is_not_misled_either(tmp_path, damaged, entry):
+    recover(damaged(WHOLE, index_interval_bytes=0))
+    path = tmp_path / "00000000000000000000.index"
+    sound = path.read_bytes()
+    path.write_bytes(sound[:16] + struct.pack(">ii", *entry) + sound[24:])
+    segment = segment_in(tmp_path, index_interval_bytes=0)
+    assert [segment.position_of(offset) for offset in range(12)] == [offset // 2 * 100 for offset in range(12)]
 
 
 @pytest.mark.parametrize(("content", "valid"), [(WHOLE, True), (b"\7" * 50 + SIX[0], True), (b"\7" * 500, False), (b"", False)])

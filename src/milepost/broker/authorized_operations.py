@@ -1,6 +1,7 @@
 """What a client may do, as a bit field: one bit for each ACL operation, at the operation's number.
 
-    3 read · 4 write · 5 create · 6 delete · 7 alter · 8 describe · 9 cluster action · 10 describe configs · 11 alter configs · 12 idempotent write
+    3 read · 4 write · 5 create · 6 delete · 7 alter · 8 describe
+    9 cluster action · 10 describe configs · 11 alter configs · 12 idempotent write
 
 Without an authorizer everybody may do whatever makes sense for a resource. Who did not ask is answered NOT_ASKED.
 """

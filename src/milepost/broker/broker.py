@@ -4,7 +4,8 @@
     run     one thread: sockets, requests, timers
     stop    no more connections, coordinators end their timers, logs are closed, the marker of a clean stop is written last
 
-`with Broker() as broker: broker.bootstrap_servers` runs it on a thread of its own, on a free port, over a directory that goes away with it.
+`with Broker() as broker: broker.bootstrap_servers` runs it on a thread of its own, on a free port, over a directory
+that goes away with it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import TracebackType
 
 from milepost.broker.coordinator_log import InternalTopic
 from milepost.broker.dispatch import Dispatcher
+from milepost.broker.dynamic_config import in_force
 from milepost.broker.fetch_sessions import FetchSessions
 from milepost.broker.topic_errors import InvalidTopic, TopicExists
 from milepost.broker.transaction_markers import MarkerWriter
@@ -43,7 +45,6 @@ from milepost.replica.partition import Partition
 logger = logging.getLogger("milepost.broker")
 
 TICK_SECONDS = 0.5
-MAX_PARTITIONS_AT_ONCE = 10_000
 
 
 class Broker:
@@ -58,7 +59,9 @@ class Broker:
         if config is None:
             self._temporary = TemporaryDirectory("milepost-")
             config = {"log.dirs": self._temporary.path, "listeners": "PLAINTEXT://127.0.0.1:0"}
-        self.config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
+        self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
+        # What is stored in the cluster may change it: at start, and while the broker runs.
+        self.config = self.static_config
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
@@ -89,9 +92,8 @@ class Broker:
         first = self.config.directories[0]
         self.logs.open_directories()
         self.cluster = SoloCluster(first, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
-        self.logs.topics = {
-            name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.topics.items()
-        }
+        self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
+        self.logs.topics = {name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.topics.items()}
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)
         self.cluster.adopt((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items())
@@ -193,19 +195,25 @@ class Broker:
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, internal: bool = False
     ) -> TopicState:
         """A new topic, with a log for each partition. Raises what CreateTopics answers."""
-        fault = topic_name_fault(name)
-        if fault is not None:
-            raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
-        if name in self.cluster.topics:
-            raise TopicExists(f"topic {name} is there already")
-        collision = next((known for known in self.cluster.topics if known.replace(".", "_") == name.replace(".", "_")), None)
-        if collision is not None:
-            raise InvalidTopic(f"topic {name} and topic {collision} differ only in dots and underscores, which metrics cannot tell apart")
+        self.ensure_new_topic(name)
         settings = dict(configs or {})
         self.logs.topics[name] = LogConfig.parse(settings, self.config)
         topic = self.cluster.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
         self._host(topic)
         return topic
+
+    def ensure_new_topic(self, name: str) -> None:
+        """That a topic of this name could be made."""
+        fault = topic_name_fault(name)
+        if fault is not None:
+            raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
+        if name in self.cluster.topics:
+            raise TopicExists(f"topic {name} already exists")
+        collision = next((known for known in self.cluster.topics if known.replace(".", "_") == name.replace(".", "_")), None)
+        if collision is not None:
+            raise InvalidTopic(
+                f"topic {name} and topic {collision} differ only in dots and underscores, which metrics cannot tell apart"
+            )
 
     def _host(self, topic: TopicState) -> None:
         for number in range(topic.partitions):
@@ -229,6 +237,15 @@ class Broker:
         self.logs.topics[name] = settings
         for partition in self.partitions_of(self.cluster.topics[name]):
             partition.log.update_config(settings)
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """Go on with other settings; topics that set nothing themselves inherit them."""
+        settings = {name: LogConfig.parse(topic.configs, config) for name, topic in self.cluster.topics.items()}
+        self.config = self.logs.config = config
+        self.logs.topics = settings
+        for topic in self.cluster.topics.values():
+            for partition in self.partitions_of(topic):
+                partition.log.update_config(settings[topic.name])
 
     def missing_topic(self, name: str) -> int:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,10 +1,12 @@
-"""Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what else would have been next.
+"""Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what else would have been
+next.
 
-A *synonym* is a place that has a value for the setting: the topic itself, then the broker property behind it as `dynamic_config` orders its places. The first
-synonym is the one in force. A setting that the broker was started with counts as STATIC_BROKER when its value is not the default.
+A *synonym* is a place that has a value for the setting: the topic itself, then the broker property behind it as
+`dynamic_config` orders its places. The first synonym is the one in force. A setting that the broker was started with
+counts as STATIC_BROKER when its value is not the default.
 
-Not as Kafka: for a topic property with several broker properties behind it (`retention.ms`) Kafka leaves the synonyms out unless the first of them
-(`log.retention.ms`) is set; here they are all shown.
+Not as Kafka: for a topic property with several broker properties behind it (`retention.ms`) Kafka leaves the synonyms
+out unless the first of them (`log.retention.ms`) is set; here they are all shown.
 """
 
 from __future__ import annotations
@@ -132,5 +134,8 @@ def sorted_properties(kind: type[LogConfig] | type[BrokerConfig]) -> list[Proper
 
 # log.roll.ms → (log.roll.ms, log.roll.hours): a broker property and those that it wins over.
 BEHIND = {
-    name: prop.broker[place:] for prop in properties(LogConfig).values() for place, name in enumerate(prop.broker) if len(prop.broker) > 1
+    name: prop.broker[place:]
+    for prop in properties(LogConfig).values()
+    for place, name in enumerate(prop.broker)
+    if len(prop.broker) > 1
 }

@@ -5,8 +5,9 @@
     4     this broker's id            BrokerSettings, stored for this broker
     4     ""                          BrokerSettings, stored for all brokers
 
-Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000` as `5000`), and only if everything that they
-would touch is valid with them. Other resource types (loggers 8, client metrics 16, groups 32) are not served.
+Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000`
+as `5000`), and only if everything that they would touch is valid with them. Other resource types (loggers 8, client
+metrics 16, groups 32) are not served.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The internal topics as the coordinators see them: append records, read everything back.
 
-The topic is made on first use, with as many partitions as its setting says and compaction on. On a single broker an append is committed when it returns.
+The topic is made on first use, with as many partitions as its setting says and compaction on. On a single broker an
+append is committed when it returns.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class InternalTopic:
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
         self._append(partition, build_batch(numbered(records), base_offset=0), done)
 
-    def append_transactional(self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done) -> None:
+    def append_transactional(
+        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done
+    ) -> None:
         data = build_batch(
             numbered(records),
             base_offset=0,
@@ -80,6 +83,4 @@ class InternalTopic:
 
 
 def numbered(records: Sequence[Record]) -> list[Record]:
-    return [
-        Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(records)
-    ]
+    return [Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(records)]

@@ -1,11 +1,12 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for. What cannot be answered (an API or a version that is
-not known, a body that does not parse) closes the connection, as in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in
-version 0 if need be, because that is how a client finds out.
+Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for.
+What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
+in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
+because that is how a client finds out.
 
-An exception that escapes a handler is a bug of ours. It is logged with its traceback and ends the connection, not the broker: the log was not left half
-written, since appends undo themselves.
+An exception that escapes a handler is a bug of ours. It is logged with its traceback and ends the connection, not the
+broker: the log was not left half written, since appends undo themselves.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """The settings of a broker that may change while it runs: those that topics inherit.
 
-The cluster stores them by the broker's id, and under ALL_BROKERS for all of them. A setting is taken from the first of these places that has it:
+The cluster stores them by the broker's id, and under ALL_BROKERS for all of them. A setting is taken from the first
+of these places that has it:
 
     1  stored for this broker          DYNAMIC_BROKER
     2  stored for all brokers          DYNAMIC_DEFAULT_BROKER
     3  what the broker was started with   STATIC_BROKER
     4  the default                     DEFAULT
 
-Where several broker properties stand behind one topic property (`log.roll.ms`, `log.roll.hours`), only the first may change, as in Kafka: it wins over the others.
+Where several broker properties stand behind one topic property (`log.roll.ms`, `log.roll.hours`), only the first may
+change, as in Kafka: it wins over the others.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
     id, n               what the session holds, with the changes in this request; n counts up, and wraps to 1
     id, -1              a full fetch, and the session closed
 
-An incremental answer leaves out partitions that have nothing new: no records, no error, the same high watermark and log start as in the last answer.
-The cache is bounded; the session unused longest makes room once it has been idle for two minutes.
+An incremental answer leaves out partitions that have nothing new: no records, no error, the same high watermark and
+log start as in the last answer. The cache is bounded; the session unused longest makes room once it has been idle for
+two minutes.
 """
 
 from __future__ import annotations

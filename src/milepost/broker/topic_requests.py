@@ -24,7 +24,11 @@ def ensure_assignable(partition: int, broker_ids: Sequence[int], node_id: int) -
     if not broker_ids:
         raise InvalidReplicaAssignment(f"partition {partition} is assigned to no broker")
     if repeated(broker_ids):
-        raise InvalidReplicaAssignment(f"partition {partition} is assigned to {list(broker_ids)}: a broker has at most one replica of it")
+        raise InvalidReplicaAssignment(
+            f"partition {partition} is assigned to {list(broker_ids)}: a broker has at most one replica of it"
+        )
     strangers = [broker_id for broker_id in broker_ids if broker_id != node_id]
     if strangers:
-        raise InvalidReplicaAssignment(f"partition {partition} is assigned to broker {strangers[0]}, which does not exist: there is only {node_id}")
+        raise InvalidReplicaAssignment(
+            f"partition {partition} is assigned to broker {strangers[0]}, which does not exist: there is only {node_id}"
+        )

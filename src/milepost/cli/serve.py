@@ -1,7 +1,8 @@
 """`milepost serve`: run a broker until it is told to stop.
 
-Settings come from a `.properties` file, from the environment (`KAFKA_LOG_SEGMENT_BYTES`) and from `-X`, each above the one before; `--data` and `--port` are the two that everybody needs.
-The last line it prints when it is up is `ready HOST:PORT`. SIGTERM and SIGINT stop it cleanly.
+Settings come from a `.properties` file, from the environment (`KAFKA_LOG_SEGMENT_BYTES`) and from `-X`, each above
+the one before; `--data` and `--port` are the two that everybody needs. The last line it prints when it is up is
+`ready HOST:PORT`. SIGTERM and SIGINT stop it cleanly.
 """
 
 from __future__ import annotations

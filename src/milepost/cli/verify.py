@@ -17,7 +17,7 @@ from milepost.inspect.verify import verify
 
 @click.command(name="verify", short_help="Check every batch, record, index entry and checkpoint.")
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path())
-@click.option("--headers-only", is_flag=True, help="Batch headers and checksums, but not every record: about as fast as memory.")
+@click.option("--headers-only", is_flag=True, help="Batch headers and checksums, not every record: quicker.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per finding and note, and one with the counts.")
 @click.option("--quiet", is_flag=True, help="Findings only: no notes, no summary.")
 def command(paths: tuple[str, ...], headers_only: bool, as_json: bool, quiet: bool) -> None:

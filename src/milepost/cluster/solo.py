@@ -8,8 +8,9 @@
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
      "next_producer_id": 1000}
 
-It is replaced as a whole before a change is answered. Topics that are found on disk but not in the file (a directory that Kafka left behind) are taken in as they
-are: the id from `partition.metadata`, the partitions from the directory names.
+It is replaced as a whole before a change is answered. Topics that are found on disk but not in the file (a directory
+that Kafka left behind) are taken in as they are: the id from `partition.metadata`, the partitions from the directory
+names.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class SoloCluster:
             self.client_quotas = list(content["quotas"])
             self._next_producer_id = int(content["next_producer_id"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise KafkaStorage(f"{self.path}: not what this broker wrote ({error}); restore it, or move it away to start without topics") from error
+            raise KafkaStorage(
+                f"{self.path}: not what this broker wrote ({error}); restore it, or move it away to start without topics"
+            ) from error
 
     def save(self) -> None:
         content = {

@@ -95,8 +95,12 @@ class BrokerConfig(Configuration):
     # Who this broker is and where it listens.
     broker_id: int = declare(I, 0, "id of this broker", low=0)
     node_id: int | None = declare(I, None, "another name of broker.id", low=0, nullable=True)
-    listeners: tuple[str, ...] = declare(LIST, ("PLAINTEXT://127.0.0.1:9092",), "where to listen: NAME://HOST:PORT, port 0 for a free one")
-    advertised_listeners: tuple[str, ...] | None = declare(LIST, None, "what clients are told; without them the listeners", nullable=True)
+    listeners: tuple[str, ...] = declare(
+        LIST, ("PLAINTEXT://127.0.0.1:9092",), "where to listen: NAME://HOST:PORT, port 0 for a free one"
+    )
+    advertised_listeners: tuple[str, ...] | None = declare(
+        LIST, None, "what clients are told; without them the listeners", nullable=True
+    )
     control_plane_listener_name: str | None = declare(S, None, "the listener for requests of the controller", nullable=True)
 
     # The network.
@@ -110,7 +114,9 @@ class BrokerConfig(Configuration):
     connections_max_idle_ms: int = declare(L, 600_000, "a connection silent for longer is closed")
     max_connections: int = declare(I, 2**31 - 1, "connections in all", low=0)
     max_connections_per_ip: int = declare(I, 2**31 - 1, "connections from one address", low=0)
-    request_channel_mode: str = declare(S, "inline", "ours: handle requests on the network thread, or in a pool", choices=("inline", "pooled"))
+    request_channel_mode: str = declare(
+        S, "inline", "ours: handle requests on the network thread, or in a pool", choices=("inline", "pooled")
+    )
 
     # Topics and fetches.
     auto_create_topics_enable: bool = declare(B, True, "create a topic when a client asks for it")
@@ -127,9 +133,14 @@ class BrokerConfig(Configuration):
     group_consumer_heartbeat_interval_ms: int = declare(I, 5000, "heartbeats of the consumer protocol", low=1)
     group_consumer_session_timeout_ms: int = declare(I, 45_000, "session timeout of the consumer protocol", low=1)
     group_consumer_max_size: int = declare(I, 2**31 - 1, "most members of a consumer group", low=1)
-    group_consumer_assignors: tuple[str, ...] = declare(LIST, ("uniform", "range"), "assignors of the consumer protocol, the first is the default")
+    group_consumer_assignors: tuple[str, ...] = declare(
+        LIST, ("uniform", "range"), "assignors of the consumer protocol, the first is the default"
+    )
     group_consumer_migration_policy: str = declare(
-        S, "bidirectional", "may groups change between the protocols", choices=("disabled", "upgrade", "downgrade", "bidirectional")
+        S,
+        "bidirectional",
+        "may groups change between the protocols",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
     )
     offset_metadata_max_bytes: int = declare(I, 4096, "longest metadata of an offset commit", low=0)
     offsets_commit_timeout_ms: int = declare(I, 5000, "how long a commit may wait for its replicas", low=1)
@@ -141,11 +152,17 @@ class BrokerConfig(Configuration):
 
     # Transactions.
     transaction_state_log_num_partitions: int = declare(I, 50, "partitions of __transaction_state", low=1)
-    transaction_state_log_replication_factor: int = declare(I, 3, "replicas of __transaction_state; no more than there are brokers", low=1)
+    transaction_state_log_replication_factor: int = declare(
+        I, 3, "replicas of __transaction_state; no more than there are brokers", low=1
+    )
     transaction_state_log_segment_bytes: int = declare(I, 104_857_600, "segment.bytes of __transaction_state", low=1)
     transaction_state_log_min_isr: int = declare(I, 2, "min.insync.replicas of __transaction_state", low=1)
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = declare(I, 10_000, "time between two looks for late transactions", low=1)
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = declare(I, 3_600_000, "time between two looks for old ids", low=1)
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = declare(
+        I, 10_000, "time between two looks for late transactions", low=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = declare(
+        I, 3_600_000, "time between two looks for old ids", low=1
+    )
     transactional_id_expiration_ms: int = declare(I, 604_800_000, "a transactional id unused for longer is forgotten", low=1)
 
     def check(self) -> None:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from milepost.coordinator.classic_member import ClassicMember, Protocols
+from milepost.coordinator.classic_member import ClassicMember, Protocols, metadata_bytes
 from milepost.coordinator.group_records import group_tombstone
 from milepost.coordinator.interfaces import Handle, Owed
 from milepost.errors import InvalidRecord
@@ -72,6 +72,7 @@ class ClassicGroup:
         """Somebody joined since the initial delay was last extended."""
         self.join_timer: Handle | None = None
         self.sync_timer: Handle | None = None
+        self.metadata_bytes = 0
         self._awaiting_join = 0
         self._supporters: Counter[str] = Counter()
 
@@ -106,6 +107,7 @@ class ClassicGroup:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._supporters.update(supported(member.protocols))
+        self.metadata_bytes += metadata_bytes(member.protocols)
         self._awaiting_join += member.join_answer is not None
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -114,6 +116,7 @@ class ClassicGroup:
         del self.members[member.member_id]
         member.stop_session()
         self._supporters.subtract(supported(member.protocols))
+        self.metadata_bytes -= metadata_bytes(member.protocols)
         self._awaiting_join -= member.join_answer is not None
         self.pending_sync.discard(member.member_id)
         if member.instance_id is not None:
@@ -137,6 +140,7 @@ class ClassicGroup:
     def update(self, member: ClassicMember, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         self._supporters.subtract(supported(member.protocols))
         self._supporters.update(supported(protocols))
+        self.metadata_bytes += metadata_bytes(protocols) - metadata_bytes(member.protocols)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

@@ -27,6 +27,7 @@ class ClassicMember:
     join_answer: Callable[[JoinGroupResponse], None] | None = None
     sync_answer: Callable[[SyncGroupResponse], None] | None = None
     session_timer: Handle | None = None
+    session_start_ms: int = 0
 
     @property
     def is_static(self) -> bool:
@@ -48,3 +49,7 @@ class ClassicMember:
         if self.session_timer is not None:
             self.session_timer.cancel()
             self.session_timer = None
+
+
+def metadata_bytes(protocols: Protocols) -> int:
+    return sum(len(name) + len(metadata) for name, metadata in protocols)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from milepost.coordinator.classic_group import DEAD, EMPTY, PREPARING, STABLE, ClassicGroup, topics_in
-from milepost.coordinator.classic_member import ClassicMember, Protocols
+from milepost.coordinator.classic_member import ClassicMember, Protocols, metadata_bytes
 from milepost.coordinator.client import Client
 from milepost.coordinator.group_records import group_error, group_record
 from milepost.coordinator.rebalancing import Rebalancer, join_answer_for
@@ -76,7 +76,7 @@ class Joining:
         """Answer now, or leave the answer with the member until the rebalance is complete."""
         if group.state is DEAD:
             self._refuse(join, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        elif not self._has_room(group, join.member_id):
+        elif not self._has_room(group, join):
             if join.member_id in group.pending:
                 self.rebalancer.forget_pending(group, join.member_id)
             self._refuse(join, ErrorCode.GROUP_MAX_SIZE_REACHED, member_id="")
@@ -91,13 +91,17 @@ class Joining:
         response = JoinGroupResponse(error_code=error_code, member_id=join.member_id if member_id is None else member_id)
         self.runtime.outbox.put(join.answer, response)
 
-    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+    def _has_room(self, group: ClassicGroup, join: Join) -> bool:
+        member_id = join.member_id
+        member = group.members.get(member_id)
+        known = metadata_bytes(member.protocols) if member is not None else 0
+        if group.metadata_bytes - known + metadata_bytes(join.protocols) > self.runtime.settings.max_metadata_bytes:
+            return False
         most = self.runtime.settings.max_size
         if not member_id and len(group.pending) >= most:
             return False  # ids cost memory before anybody comes back with them
         if group.state is EMPTY:
             return True
-        member = group.members.get(member_id)
         if group.state is PREPARING:
             # Places are taken by who has rejoined: an old member may find its own taken.
             return (member is not None and member.join_answer is not None) or group.awaiting_join < most
@@ -181,6 +185,9 @@ class Joining:
             return
 
         def stored(error_code: int) -> None:
+            if group.state is DEAD:
+                self._refuse(join, ErrorCode.NOT_COORDINATOR, member_id="")
+                return
             if error_code:
                 if group.members.get(member_id) is member:
                     group.update(member, *before[1:])

@@ -60,7 +60,7 @@ class Membership:
         error = validate(group, request.member_id, request.generation_id, request.group_instance_id)
         if error:
             return error
-        self.rebalancer.start_session(group, group.members[request.member_id])
+        self.rebalancer.heard_of(group, group.members[request.member_id])
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE
 
     def leave(self, group: ClassicGroup | None, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:

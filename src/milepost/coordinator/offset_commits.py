@@ -99,9 +99,11 @@ class OffsetCommits:
             return
         group = self.registry.get(group_id)
         if isinstance(group, ClassicGroup) and member_id in group.members:
-            self.registry.rebalancer.start_session(group, group.members[member_id])
+            self.registry.rebalancer.heard_of(group, group.members[member_id])
 
         def written(error_code: int) -> None:
+            # A partition that went meanwhile took its groups along: the next coordinator has the commit, we have not.
+            error_code = error_code or self.registry.unavailable(group_id)
             if error_code:
                 commits.failed(error_code)
             else:
@@ -143,6 +145,7 @@ class OffsetCommits:
 
         def written(error_code: int) -> None:
             self.store.come_back(group_id, commits.places)
+            error_code = error_code or self.registry.unavailable(group_id)
             if error_code:
                 commits.failed(error_code)
             else:

@@ -24,6 +24,9 @@ from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
 
+SESSION_GRAIN_MS = 250
+
+
 class Rebalancer:
     def __init__(self, runtime: GroupRuntime):
         self.runtime = runtime
@@ -35,6 +38,12 @@ class Rebalancer:
         member.stop_session()
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.runtime.later(timeout_ms, lambda: self._end_session(group, member))
+        member.session_start_ms = self.runtime.now_ms()
+
+    def heard_of(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """A heartbeat or a commit. Of many in a row one restarts the session: a timer for each would fill the memory."""
+        if member.session_timer is None or not 0 <= self.runtime.now_ms() - member.session_start_ms < SESSION_GRAIN_MS:
+            self.start_session(group, member)
 
     def _end_session(self, group: ClassicGroup, member: ClassicMember) -> None:
         member.session_timer = None

@@ -91,6 +91,11 @@ class Disk:
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the file system that `path` is on: all, and those that are free for us."""
+        found = os.statvfs(path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
     def set_mtime(self, path: str, seconds: float) -> None:
         os.utime(path, (seconds, seconds))
 

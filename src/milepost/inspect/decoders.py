@@ -14,6 +14,7 @@ or to look like another line.
 from __future__ import annotations
 
 import json
+import re
 from types import ModuleType
 from typing import Any
 
@@ -26,16 +27,25 @@ DECODERS = ("auto", "string", "offsets", "transaction-log")
 TOOLS = ("4.3", "3.9")
 
 # C0, DEL and C1; a line separator would start a new line in some terminals.
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def shown(text: str) -> str:
     """Text that is safe on a terminal, whatever it came from."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").translate(_CONTROL)
+    return _escaped(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 
 def text_of(content: bytes) -> str:
-    return content.decode("utf-8", "replace").translate(_CONTROL)
+    return _escaped(content.decode("utf-8", "replace"))
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else _CONTROL.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def json_of(content: bytes | None) -> Any:

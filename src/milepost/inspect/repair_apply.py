@@ -150,6 +150,9 @@ class PartitionRepair:
 
     def run(self) -> None:
         partition = self.partition
+        # First: a gap without its note would look like a lost segment, a note without its gap says nothing.
+        for base, gap in partition.gaps:
+            replace_file(self.disk, f"{partition.directory}/{gap_name(base, gap)}", b"")
         for base, cut in sorted(partition.cuts.items()):
             self._cut(base, cut)
         for base, suffixes in sorted(partition.indexes.items()):
@@ -166,8 +169,6 @@ class PartitionRepair:
         for path in partition.removals:
             self.kept.copy(path)
             remove_file(self.disk, path)
-        for base, gap in partition.gaps:
-            replace_file(self.disk, f"{partition.directory}/{gap_name(base, gap)}", b"")
         self.disk.sync_directory(partition.directory)
 
     def _cut(self, base: int, cut: Cut) -> None:

@@ -69,6 +69,12 @@ class AppendableLog(ReadableLog):
     def fail(self, error: OSError) -> KafkaStorage:
         raise NotImplementedError
 
+    def refuse(self, error: OSError) -> KafkaStorage:
+        """For an operation that has changed nothing yet: a full disk is waited out, any other error takes the log offline."""
+        if error.errno in DISK_FULL:
+            return KafkaStorage(f"{self.directory}: {error.strerror}; nothing was changed, make room and try again")
+        return self.fail(error)
+
     def append(self, records: Iterable[Record] | ReadableBuffer) -> AppendInfo:
         """Append records (as one batch, in the topic's codec), or one batch as a producer encodes it, and make it readable.
 
@@ -105,8 +111,11 @@ class AppendableLog(ReadableLog):
         batch, size, last_offset = validated.batch, validated.size, validated.last_offset
         if size > self.config.max_message_bytes:
             raise RecordTooLarge(f"the batch has {size} bytes as stored; max.message.bytes is {self.config.max_message_bytes}")
-        self.epochs.assign(leader_epoch, batch.base_offset)
-        segment = self._segment_for(size, validated.max_timestamp, batch.base_offset, last_offset)
+        try:
+            self.epochs.assign(leader_epoch, batch.base_offset)
+            segment = self._segment_for(size, validated.max_timestamp, batch.base_offset, last_offset)
+        except OSError as error:
+            raise self.refuse(error) from error
         updates: list[ProducerAppend] = []
         completed: list[CompletedTransaction] = []
         if batch.producer_id >= 0:
@@ -147,11 +156,14 @@ class AppendableLog(ReadableLog):
                 first.base_offset,
                 last.last_offset,
             )
-        self._assign_epochs(batches)
         units = [self._unit(batch) for batch in batches]
         newest = max(units, key=lambda unit: unit.max_timestamp)
         requested = first_offset if first.magic >= MAGIC else last.last_offset - MAX_RELATIVE_OFFSET
-        segment = self._segment_for(valid_bytes, newest.max_timestamp, requested, last.last_offset)
+        try:
+            self._assign_epochs(batches)
+            segment = self._segment_for(valid_bytes, newest.max_timestamp, requested, last.last_offset)
+        except OSError as error:
+            raise self.refuse(error) from error
         updates: list[ProducerAppend] = []
         completed: list[CompletedTransaction] = []
         for batch in batches:
@@ -260,9 +272,12 @@ class AppendableLog(ReadableLog):
         """A marker was appended: note the transaction in the segment's index if it was aborted."""
         if transaction.is_aborted:
             stable = self.producers.last_stable_offset(transaction)
-            segment.txn_index.append(
-                AbortedTransaction(transaction.producer_id, transaction.first_offset, transaction.last_offset, stable)
-            )
+            aborted = AbortedTransaction(transaction.producer_id, transaction.first_offset, transaction.last_offset, stable)
+            try:
+                segment.txn_index.append(aborted)
+            except OSError as error:
+                # The marker is in the log; without its entry readers of committed data would be given what was aborted.
+                raise self.fail(error) from error
         self.producers.complete_transaction(transaction)
 
     def _nothing_appended(self) -> AppendInfo:

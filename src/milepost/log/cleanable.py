@@ -13,8 +13,8 @@ The cleanable part ends at the first of
 rounded down to the start of a segment. What is clean is told by the cleaner's checkpoint; one that lies outside the log is wrong,
 and everything counts as dirty.
 
-A log is due when cleanable / (clean + cleanable) bytes exceed `min.cleanable.dirty.ratio`, or when its oldest dirty record is older
-than `max.compaction.lag.ms`.
+A log is due when cleanable / (clean + cleanable) bytes exceed `min.cleanable.dirty.ratio`, or when its oldest dirty
+record is older than `max.compaction.lag.ms`.
 """
 
 from __future__ import annotations

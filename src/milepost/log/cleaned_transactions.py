@@ -7,9 +7,10 @@
     control batch without a record     yes: an earlier cleaning emptied it
     any other control batch, all else  no
 
-A pass never goes beyond the last stable offset, so every transaction it meets has been decided, perhaps by a marker behind the end
-of the pass. Which ones were aborted is known beforehand, from the transaction indexes of the log. Those that ended before the pass
-begins are not for it: it would never see their markers, and take later data of the same producers for theirs.
+A pass never goes beyond the last stable offset, so every transaction it meets has been decided, perhaps by a marker
+behind the end of the pass. Which ones were aborted is known beforehand, from the transaction indexes of the log.
+Those that ended before the pass begins are not for it: it would never see their markers, and take later data of the
+same producers for theirs.
 """
 
 from __future__ import annotations

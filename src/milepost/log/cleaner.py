@@ -5,8 +5,9 @@
     3  filter  each group is copied into a new segment, `<first base>.log.cleaned`, without what does not survive (filtering)
     4  swap    the new segment takes the place of its group (swap); the old files go after `file.delete.delay.ms`
 
-The end of the map becomes the cleaner's checkpoint for this log: the next cleaning starts there. Offsets never change; gaps appear.
-The new segment gets the modification time of the last one it replaces, so that rules about the age of files still hold.
+The end of the map becomes the cleaner's checkpoint for this log: the next cleaning starts there. Offsets never
+change; gaps appear. The new segment gets the modification time of the last one it replaces, so that rules about the
+age of files still hold.
 
 Index entries follow the profile: per batch, or one per written piece (`io_buffer_bytes` of source at a time) as Kafka 2.4.1.
 

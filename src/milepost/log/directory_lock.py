@@ -12,6 +12,7 @@ remembered here, by the identity of their `.lock` file, and checked before the f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 
@@ -51,10 +52,9 @@ class DirectoryLock:
             return
         fd, self._fd = self._fd, -1
         held_by_this_process.discard(self._identity)
-        try:
+        with contextlib.suppress(OSError):  # what the file says is a courtesy; the lock is in the kernel
             self.disk.truncate(fd, 0)
-        finally:
-            self.disk.close(fd)
+        self.disk.close(fd)
 
 
 def file_identity(disk: Disk, path: str) -> FileIdentity:

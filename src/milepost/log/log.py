@@ -26,7 +26,7 @@ from types import TracebackType
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange, PolicyViolation
-from milepost.files import HandlePool
+from milepost.files import HandlePool, remove_file
 from milepost.log.appending import AppendableLog
 from milepost.log.epochs import LeaderEpochCache
 from milepost.log.partition_name import TopicPartition
@@ -134,6 +134,8 @@ class Log(AppendableLog):
                 self._remove_segments([active])
             else:
                 active.seal()
+                if base_offset <= self.recovery_point:
+                    active.flush()  # its records are durable, so that no later flush comes by; the trimmed indexes are not
             segment = Segment.create(self.pool, self.directory, base_offset, self.config, self.clock, self.rng)
             self.segments.add(segment)
             self.producers.update_map_end_offset(base_offset)
@@ -174,9 +176,12 @@ class Log(AppendableLog):
             raise OffsetOutOfRange(f"{self.directory}: cannot start at {offset}, above the high watermark {self.high_watermark}")
         if offset <= self.start_offset:
             return False
+        try:
+            self.epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self.refuse(error) from error
         self.start_offset = offset
         self.recovery_point = max(self.recovery_point, offset)
-        self.epochs.truncate_from_start(offset)
         self.producers.on_log_start_incremented(offset)
         return True
 
@@ -206,6 +211,9 @@ class Log(AppendableLog):
             self.increment_start(survivor.base_offset)
         try:
             self.owner.publish_start(self, self.start_offset)
+        except OSError as error:
+            raise self.refuse(error) from error
+        try:
             self._remove_segments(doomed)
         except OSError as error:
             raise self.fail(error) from error
@@ -232,9 +240,12 @@ class Log(AppendableLog):
 
     def _deletion(self, segment: Segment, snapshot: str | None) -> Callable[[], None]:
         def delete() -> None:
-            segment.delete()
-            if snapshot is not None and self.pool.disk.exists(snapshot):
-                self.pool.disk.unlink(snapshot)
+            try:
+                segment.delete()
+                if snapshot is not None:
+                    remove_file(self.pool.disk, snapshot)
+            except OSError as error:
+                self.fail(error)
 
         return delete
 
@@ -245,48 +256,54 @@ class Log(AppendableLog):
         if offset < 0:
             raise InvalidArgument(f"{self.directory}: cannot truncate to offset {offset}")
         if offset >= self.end_offset:
-            self.epochs.truncate_from_end(self.end_offset)
+            try:
+                self.epochs.truncate_from_end(self.end_offset)
+            except OSError as error:
+                raise self.refuse(error) from error
             return False
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        self._publish_lower(offset, offset)
         try:
-            self._publish_lower(offset, offset)
             doomed = [segment for segment in self.segments if segment.base_offset > offset]
             self._remove_segments(reversed(doomed), step_by_step=True)
             active = self.segments.active
             active.truncate_to(offset)
             active.flush()
+            self._ended_at(offset)
+            self.start_offset = min(self.start_offset, offset)
+            self.producers.truncate_and_reload(self.start_offset, offset)
+            self.replay_producers(self.producers.map_end_offset, offset)
+            self.producers.update_map_end_offset(offset)
+            self.producers.take_snapshot()
         except OSError as error:
             raise self.fail(error) from error
-        self._ended_at(offset)
-        self.start_offset = min(self.start_offset, offset)
-        self.producers.truncate_and_reload(self.start_offset, offset)
-        self.replay_producers(self.producers.map_end_offset, offset)
-        self.producers.update_map_end_offset(offset)
-        self.producers.take_snapshot()
         return True
 
     def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
         start_offset = offset if start_offset is None else start_offset
+        self._publish_lower(offset, start_offset)
         try:
-            self._publish_lower(offset, start_offset)
             self._remove_segments(reversed(list(self.segments)), step_by_step=True)
             self.segments.add(Segment.create(self.pool, self.directory, offset, self.config, self.clock, self.rng))
+            self.start_offset = start_offset
+            self.epochs.clear()
+            self._ended_at(offset)
+            self.producers.truncate_fully_and_start_at(offset)
         except OSError as error:
             raise self.fail(error) from error
-        self.start_offset = start_offset
-        self.epochs.clear()
-        self._ended_at(offset)
-        self.producers.truncate_fully_and_start_at(offset)
 
     def _publish_lower(self, end_offset: int, start_offset: int) -> None:
         """Checkpoints that lie beyond the new ends would vouch for, or hide, what is written there later."""
-        if end_offset < self.recovery_point:
-            self.owner.publish_recovery_point(self, end_offset)
-        if start_offset < self.start_offset:
-            self.owner.publish_start(self, start_offset)
+        try:
+            if end_offset < self.recovery_point:
+                self.owner.publish_recovery_point(self, end_offset)
+            if start_offset < self.start_offset:
+                self.owner.publish_start(self, start_offset)
+        except OSError as error:
+            raise self.refuse(error) from error
 
     def _ended_at(self, offset: int) -> None:
         self.end_offset = offset

@@ -25,6 +25,7 @@ from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, MilepostError
 from milepost.files import Disk, HandlePool
 from milepost.log import partition_metadata
+from milepost.log.appending import DISK_FULL
 from milepost.log.cleaner_manager import CleanerManager
 from milepost.log.directory import DataDirectory
 from milepost.log.loading import LogLoader
@@ -266,17 +267,31 @@ class LogManager(Owner):
     # Checkpoints.
 
     def checkpoint_recovery_points(self) -> None:
-        for directory in self.directories:
-            directory.write_recovery_points({log.partition: log.recovery_point for log in self._logs_in(directory)})
+        for directory in list(self.directories):
+            points = {log.partition: log.recovery_point for log in self._logs_in(directory)}
+            self._checkpoint(directory, directory.write_recovery_points, points)
 
     def checkpoint_log_starts(self) -> None:
-        for directory in self.directories:
+        for directory in list(self.directories):
             moved = [log for log in self._logs_in(directory) if log.start_offset > log.segments.first.base_offset]
-            directory.write_log_starts({log.partition: log.start_offset for log in moved})
+            self._checkpoint(directory, directory.write_log_starts, {log.partition: log.start_offset for log in moved})
 
     def checkpoint_high_watermarks(self) -> None:
-        for directory in self.directories:
-            directory.write_high_watermarks({log.partition: log.high_watermark for log in self._logs_in(directory)})
+        for directory in list(self.directories):
+            marks = {log.partition: log.high_watermark for log in self._logs_in(directory)}
+            self._checkpoint(directory, directory.write_high_watermarks, marks)
+
+    def _checkpoint(
+        self, directory: DataDirectory, write: Callable[[Mapping[TopicPartition, int]], None], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """An older checkpoint costs time at the next start, no record: one that finds no room is left for the next time."""
+        try:
+            write(offsets)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                self._take_offline(directory, error)
+            else:
+                logger.warning("%s: %s; the checkpoint is written when there is room again", error.filename or directory.path, error.strerror)
 
     def _logs_in(self, directory: DataDirectory) -> list[Log]:
         return [log for log in self.online() if self._home[log.partition] is directory]

@@ -15,12 +15,12 @@ A key may be long and there may be millions of them, so the map holds only their
 32-bit sums wrap and |-2^31| is 0, as in Java. A table that got all slots at once would cost 128 MiB before the first key, so
 it starts small and is made four times as large when it fills; only its last size is the one the formula above describes.
 
-`desired` slots (`log.cleaner.io.buffer.load.factor` of all) is where a build stops: the rest of the log waits for the next cleaning.
-`latest_offset` is how far the map knows the log: records behind it are never judged by the map.
+`desired` slots (`log.cleaner.io.buffer.load.factor` of all) is where a build stops: the rest of the log waits for the
+next cleaning. `latest_offset` is how far the map knows the log: records behind it are never judged by the map.
 
-Most batches of a compacted topic are small and *plain*: magic 2, not compressed, not transactional, not control. `put_batches` and
-`keep_batches` take runs of those without making an object of any; whatever else they meet is for the caller, who has
-`put_records` for the records of any batch and `keep_records` for its decoded columns.
+Most batches of a compacted topic are small and *plain*: magic 2, not compressed, not transactional, not control.
+`put_batches` and `keep_batches` take runs of those without making an object of any; whatever else they meet is for
+the caller, who has `put_records` for the records of any batch and `keep_records` for its decoded columns.
 
 This file is Cython in pure-Python mode, like `record/kernel.py`: it runs uncompiled too, and the same tests run on both.
 """

@@ -136,12 +136,18 @@ class LoneOwner(Owner):
         starts = {**directory.log_starts, log.partition: log.start_offset}
         if log.start_offset <= log.segments.first.base_offset:
             del starts[log.partition]
-        directory.write_recovery_points({**directory.recovery_points, log.partition: log.recovery_point})
-        directory.write_log_starts(starts)
-        directory.write_high_watermarks({**directory.high_watermarks, log.partition: log.high_watermark})
-        directory.close(
-            self._was_clean(log), {**directory.marked, str(log.partition): (log.end_offset, log.segments.active.size)}
-        )
+        try:
+            directory.write_recovery_points({**directory.recovery_points, log.partition: log.recovery_point})
+            directory.write_log_starts(starts)
+            directory.write_high_watermarks({**directory.high_watermarks, log.partition: log.high_watermark})
+            directory.close(
+                self._was_clean(log), {**directory.marked, str(log.partition): (log.end_offset, log.segments.active.size)}
+            )
+        except OSError as error:
+            directory.close(False, {})
+            raise KafkaStorage(
+                f"{error.filename or directory.path}: {error.strerror or error}; the log is whole, its next start reads it as after a crash"
+            ) from error
 
     def _was_clean(self, log: Log) -> bool:
         if self.directory.was_clean:

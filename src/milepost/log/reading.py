@@ -8,9 +8,10 @@ end inside a batch unless whole batches are asked for.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange
 from milepost.log.producers import ProducerStateManager
@@ -63,7 +64,10 @@ class FetchData:
 
     @property
     def data(self) -> bytes:
-        return self.records.read() if self.records else b""
+        try:
+            return self.records.read() if self.records else b""
+        except OSError as error:
+            raise KafkaStorage(f"{self.records.records.path if self.records else ''}: {error.strerror or error}") from error
 
     @property
     def batches(self) -> list[AnyBatch]:
@@ -88,6 +92,23 @@ class TimestampAndOffset:
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def reported(method: Callable[Concatenate[ReadableLog, P], R]) -> Callable[Concatenate[ReadableLog, P], R]:
+    """An error of the disk becomes one of ours. Reading changes nothing, so the log stays as it is."""
+
+    @functools.wraps(method)
+    def checked(self: ReadableLog, /, *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(self, *arguments, **named)
+        except OSError as error:
+            raise KafkaStorage(f"{error.filename or self.directory}: {error.strerror or error}") from error
+
+    return checked
 
 
 class ReadableLog:
@@ -118,6 +139,7 @@ class ReadableLog:
             return self.end_offset
         return self.last_stable_offset if isolation is Isolation.COMMITTED else self.high_watermark
 
+    @reported
     def read(
         self, offset: int, max_bytes: int = READ_SIZE, isolation: Isolation | str = Isolation.UNCOMMITTED, min_one: bool = True
     ) -> FetchData:
@@ -200,6 +222,7 @@ class ReadableLog:
                         yield record
             offset = batches[-1].next_offset
 
+    @reported
     def find(self, *, offset: int | None = None, time: int | None = None, trace: bool = False) -> Found | None:
         """The first record at or after an offset, or the first that is not older than a time (epoch milliseconds)."""
         if (offset is None) == (time is None):
@@ -210,6 +233,7 @@ class ReadableLog:
             return found
         return Found(found.offset, found.timestamp, found.segment, found.position, found.leader_epoch, notes.steps)
 
+    @reported
     def explain(
         self, *, offset: int | None = None, time: int | None = None, trace: Trace | None = None
     ) -> tuple[Found | None, list[Step]]:
@@ -256,6 +280,7 @@ class ReadableLog:
             return Found(found.offset, found.timestamp, segment.base_offset, found.position, found.leader_epoch)
         return None
 
+    @reported
     def offset_for(self, timestamp: int) -> TimestampAndOffset | None:
         """What ListOffsets answers: for a time, or for one of the special values above. None when no record is that new."""
         if timestamp in (EARLIEST, EARLIEST_LOCAL):

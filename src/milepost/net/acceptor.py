@@ -1,7 +1,8 @@
 """An acceptor listens on one address and hands new connections to its processors, one after the other in turn.
 
-It binds when it is made, so that the port is known and a port in use is noticed before anything else starts; it accepts when it is told to. When the process is out
-of descriptors it pauses instead of spinning on a listening socket that is always ready.
+It binds when it is made, so that the port is known and a port in use is noticed before anything else starts; it
+accepts when it is told to. When the process is out of descriptors it pauses instead of spinning on a listening socket
+that is always ready.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One connection: the bytes that came in, the bytes that go out, and whether it may be read.
 
-A frame on the wire is four bytes of size and that many bytes of request. What is received is handed on as views of the processor's
-receive buffer where whole frames lie in it; only the piece of a frame at its end is kept here. Memory grows with what a peer has sent, never with
-what it announces.
+A frame on the wire is four bytes of size and that many bytes of request. What is received is handed on as views of
+the processor's receive buffer where whole frames lie in it; only the piece of a frame at its end is kept here. Memory
+grows with what a peer has sent, never with what it announces.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Channel:
             return None
         size: int = _frame_size(view)[0]
         if not 0 < size <= most:
-            raise MalformedMessage(f"{self.peer}: a frame of {size} bytes was announced; allowed are 1 to {most}{hint(bytes(view[:4]))}")
+            raise MalformedMessage(
+                f"{self.peer}: a frame of {size} bytes was announced; allowed are 1 to {most}{hint(bytes(view[:4]))}"
+            )
         if len(view) < SIZE_BYTES + size:
             return None
         self._view = view[SIZE_BYTES + size :]

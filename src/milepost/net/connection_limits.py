@@ -1,7 +1,7 @@
 """How many connections there may be: in all, and from one address.
 
-Over the limit in all, the server closes the connection that has been silent longest to make room; over the limit for one address, the new connection
-is closed at once: room made for it would be taken from others.
+Over the limit in all, the server closes the connection that has been silent longest to make room; over the limit for
+one address, the new connection is closed at once: room made for it would be taken from others.
 """
 
 from __future__ import annotations

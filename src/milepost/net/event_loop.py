@@ -1,7 +1,7 @@
 """One thread's loop: sockets that are ready, timers that are due, tasks that other threads handed over.
 
-An own loop over epoll: the broker needs to drain its control plane between two data requests and to batch all answers of a pass into one write, which a
-general-purpose loop does not offer, and it starts in a fraction of the time.
+An own loop over epoll: the broker needs to drain its control plane between two data requests and to batch all answers
+of a pass into one write, which a general-purpose loop does not offer, and it starts in a fraction of the time.
 
 Everything a loop calls runs on its thread, one thing at a time. `post` is the only method that other threads may call.
 """
@@ -15,6 +15,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 logger = logging.getLogger("milepost.net")
@@ -83,16 +84,12 @@ class EventLoop:
         self.wake()
 
     def wake(self) -> None:
-        try:
+        with suppress(BlockingIOError):  # the pipe is full of earlier wake-ups
             self._waker.send(b"\0")
-        except BlockingIOError:
-            pass  # the pipe is full of earlier wake-ups
 
     def _drain_waker(self, events: int) -> None:
-        try:
+        with suppress(BlockingIOError):
             self._waked.recv(4096)
-        except BlockingIOError:
-            pass
 
     # Running.
 

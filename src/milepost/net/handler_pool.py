@@ -1,10 +1,11 @@
 """The threads that take requests from a pooled request channel.
 
-The pool can be resized while it runs, between half and double its size, as Kafka allows: growing adds handlers at the end, shrinking ends the last ones once they are
-done with the request in hand. `average_idle` is the share of time the handlers waited for work (RequestHandlerAvgIdlePercent): 1 is idle, 0 overloaded.
+The pool can be resized while it runs, between half and double its size, as Kafka allows: growing adds handlers at the
+end, shrinking ends the last ones once they are done with the request in hand. `average_idle` is the share of time the
+handlers waited for work (RequestHandlerAvgIdlePercent): 1 is idle, 0 overloaded.
 
-An exception that a handler lets through is a bug of ours, not of the request: it is reported as fatal, because a server that goes on after one would
-answer from a state nobody knows.
+An exception that a handler lets through is a bug of ours, not of the request: it is reported as fatal, because a
+server that goes on after one would answer from a state nobody knows.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class RequestHandlerPool:
     def resize(self, size: int) -> None:
         """Change the number of handlers, to no less than half and no more than double."""
         if size < 1 or not self.size / 2 <= size <= self.size * 2:
-            raise InvalidArgument(f"num.io.threads: cannot go from {self.size} to {size}; between half and double at a time, and at least 1")
+            raise InvalidArgument(
+                f"num.io.threads: cannot go from {self.size} to {size}; between half and double at a time, and at least 1"
+            )
         self._grow_to(size)
         while self.size > size:
             self._handlers.pop().end()

@@ -1,7 +1,8 @@
 """Why a connection is not being read: one mechanism for order, back-pressure and throttling.
 
-A connection is muted as soon as a request of it is on its way, and read again when the answer has left and any throttle is over. So a
-client's requests are handled one at a time, in order, and a client that is over its quota waits in its own socket buffer.
+A connection is muted as soon as a request of it is on its way, and read again when the answer has left and any
+throttle is over. So a client's requests are handled one at a time, in order, and a client that is over its quota
+waits in its own socket buffer.
 
     state                      request received   answer sent   throttle starts              throttle ends
     NOT_MUTED                  MUTED              -             -                            -
@@ -9,7 +10,8 @@ client's requests are handled one at a time, in order, and a client that is over
     MUTED_AND_THROTTLED        -                  THROTTLED     -                            MUTED
     THROTTLED                  -                  -             -                            NOT_MUTED
 
-MUTED: the answer is still owed. (Kafka splits MUTED by whether the request or only the response is pending; nothing depends on it.)
+MUTED: the answer is still owed. (Kafka splits MUTED by whether the request or only the response is pending; nothing
+depends on it.)
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A processor owns connections: it reads requests from them, hands them to the request channel, and sends the answers.
 
-Connections come from the acceptor, at most 20 waiting to be taken on. Each is read only while it is not muted (see mute_state). All answers that are ready at the
-end of a pass go out in one write. An error on one connection closes that connection only.
+Connections come from the acceptor, at most 20 waiting to be taken on. Each is read only while it is not muted (see
+mute_state). All answers that are ready at the end of a pass go out in one write. An error on one connection closes
+that connection only.
 
-A processor belongs to one event loop and everything here runs on its thread, except `answer` and `refuse`, which hand over when they are called from
-another: a handler of a pool, or a completed wait.
+A processor belongs to one event loop and everything here runs on its thread, except `answer` and `refuse`, which hand
+over when they are called from another: a handler of a pool, or a completed wait.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
     close        the connection ends
     throttle     after the answer, the connection stays unread for a while
 
-A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (what is left is waiting for data or for other replicas), answered,
-sent. The differences are Kafka's request times: queue, local, remote, response, send, total.
+A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (what is left is
+waiting for data or for other replicas), answered, sent. The differences are Kafka's request times: queue, local,
+remote, response, send, total.
 """
 
 from __future__ import annotations

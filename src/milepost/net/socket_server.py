@@ -4,8 +4,9 @@
     data     one per listener   `num.network.threads` per listener     queued.max.requests    num.io.threads
     control  one                one                                    20                     one
 
-The control plane exists so that a request of the controller never waits behind a backlog of produce and fetch. In inline mode all of it runs on
-one thread, and the control plane is drained before each data request: what it waits for is at most the one that is being handled.
+The control plane exists so that a request of the controller never waits behind a backlog of produce and fetch. In
+inline mode all of it runs on one thread, and the control plane is drained before each data request: what it waits for
+is at most the one that is being handled.
 
 Acceptors bind first; processors read only after `start`, when everything behind them is ready.
 """
@@ -105,7 +106,9 @@ class SocketServer:
         control = self._start_control() if self._control_loop is not None else None
         between = control if control is not None and not self.settings.pooled else None
         for acceptor in self.acceptors:
-            processors = [self._processor(self.loop, self.data_requests, between) for _ in range(self.settings.num_network_threads)]
+            processors = [
+                self._processor(self.loop, self.data_requests, between) for _ in range(self.settings.num_network_threads)
+            ]
             acceptor.start(self.loop, processors)
         if isinstance(self.data_requests, PooledRequestChannel):
             self._pools.append(RequestHandlerPool(self.settings.num_io_threads, self.data_requests, self._fatal))

@@ -1,6 +1,7 @@
 """One partition on this broker: its log, who leads it, and what consumers may read.
 
-With one replica the broker is the leader and the whole in-sync set, so the high watermark is the log end. More replicas join through `followers`.
+With one replica the broker is the leader and the whole in-sync set, so the high watermark is the log end. More
+replicas join through `followers`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where requests wait that cannot be answered yet: for data to arrive, or for their time to run out.
 
-A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that watches it looks whether it can complete now.
-A timer completes it anyway when its time is up. Either way it completes once, and is forgotten under all its keys.
+A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that
+watches it looks whether it can complete now. A timer completes it anyway when its time is up. Either way it completes
+once, and is forgotten under all its keys.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ def recover(
 ) -> Recovered:
     """Check every batch and rebuild the indexes.
 
-    `following` tells where the next segment with valid batches starts, if there is one; `next_base` where the next segment starts, empty or not.
+    `following` tells where the next segment with valid batches starts, if there is one; `next_base` where the next
+    segment starts, empty or not.
     """
     following = functools.cache(following)
     segment.log.holes = []

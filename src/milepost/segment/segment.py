@@ -24,7 +24,7 @@ from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
 from milepost.segment.append_unit import IndexedUnit, merged
 from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice, FoundRecord
-from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex, OffsetPosition
 from milepost.segment.profile import IndexProfile
 from milepost.segment.time_index import TimeIndex, TimestampOffset
 from milepost.segment.trace import LogScan, Trace
@@ -223,10 +223,22 @@ class Segment:
     def locate(self, offset: int, trace: Trace | None = None) -> BatchPosition | None:
         """The first batch whose last offset is not below `offset`: by the index as near as it knows, then by walking."""
         self._check_order()
-        start = self.offset_index.lookup(offset, trace).position
+        entry = self.offset_index.lookup(offset, trace)
         if trace is not None:
-            trace.add(self._walk_to(offset, start))
-        return self.log.search_for(offset, start)
+            trace.add(self._walk_to(offset, entry.position))
+        found = self.log.search_for(offset, entry.position)
+        if entry.position and self._misleads(entry, found):
+            self._rebuild_indexes()
+            found = self.log.search_for(offset, self.offset_index.lookup(offset).position)
+        return found
+
+    def _misleads(self, entry: OffsetPosition, found: BatchPosition | None) -> bool:
+        """Whether an entry led past the batch that was looked for: the batch at an entry never reaches beyond the entry's offset."""
+        if found is not None:
+            return found.position == entry.position and found.last_offset > entry.offset
+        # A walk that found nothing may have started inside a batch.
+        first = next(self.log.batches(entry.position), None)
+        return first is None or first[1].last_offset > entry.offset or not first[1].is_valid()
 
     def _walk_to(self, offset: int, start: int) -> LogScan:
         """What `search_for` is going to do, as a step: noted before it, because it raises inside damaged bytes."""
@@ -242,7 +254,12 @@ class Segment:
     def position_of(self, offset: int) -> int:
         """Where the batch or the damage starts that holds `offset`; the end of the file when nothing reaches that far."""
         self._check_order()
-        return self.log.start_of(offset, self.offset_index.lookup(offset).position)
+        entry = self.offset_index.lookup(offset)
+        position = self.log.start_of(offset, entry.position)
+        if entry.position and position == entry.position and self.log.header_at(position).last_offset > entry.offset:
+            self._rebuild_indexes()
+            position = self.log.start_of(offset, self.offset_index.lookup(offset).position)
+        return position
 
     def read(self, offset: int, max_bytes: int, max_position: int | None = None, min_one: bool = True) -> SegmentRead | None:
         """Batches from the one that holds `offset`, or None when no batch reaches that far."""
@@ -298,9 +315,12 @@ class Segment:
                 self.offset_index.check_order()
                 self.time_index.check_order()
             except CorruptIndex:
-                from milepost.segment.recovery import rebuild_indexes
+                self._rebuild_indexes()
 
-                rebuild_indexes(self)
+    def _rebuild_indexes(self) -> None:
+        from milepost.segment.recovery import rebuild_indexes
+
+        rebuild_indexes(self)
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and everything behind it; the number of bytes that went."""

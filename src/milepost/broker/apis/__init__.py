@@ -1,4 +1,5 @@
 """One module per request: its listing is the list of what this broker serves.
 
-Each has `KEY` and `handle(request, context)`. A handler answers by returning the response, or returns None and answers later through its context.
+Each has `KEY` and `handle(request, context)`. A handler answers by returning the response, or returns None and
+answers later through its context.
 """

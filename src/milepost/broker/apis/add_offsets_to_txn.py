@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (key 25): the offsets of a group will be committed in the transaction.
 
-They live in a partition of `__consumer_offsets`, which becomes part of the transaction like any other. Before version 2 a fenced producer
-is told so with 47 INVALID_PRODUCER_EPOCH.
+They live in a partition of `__consumer_offsets`, which becomes part of the transaction like any other. Before version
+2 a fenced producer is told so with 47 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """AddPartitionsToTxn (key 24): partitions that the transaction is going to write to.
 
-Up to version 3 a client asks, for one transaction. All partitions are added or none: if one of them cannot be, it is named with its
-error, and the others get 55 OPERATION_NOT_ATTEMPTED. Clients cannot add internal topics. Before version 2 a fenced producer is told so
-with 47 INVALID_PRODUCER_EPOCH.
+Up to version 3 a client asks, for one transaction. All partitions are added or none: if one of them cannot be, it is
+named with its error, and the others get 55 OPERATION_NOT_ATTEMPTED. Clients cannot add internal topics. Before
+version 2 a fenced producer is told so with 47 INVALID_PRODUCER_EPOCH.
 
-From version 4 other brokers ask, for many transactions at once: to add partitions on behalf of a client that leaves it to them, or only to
-verify that they were added. Their answers come together, when the last transaction has its own.
+From version 4 other brokers ask, for many transactions at once: to add partitions on behalf of a client that leaves
+it to them, or only to verify that they were added. Their answers come together, when the last transaction has its
+own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ApiVersions (key 18): what this broker serves, and in which versions. The first request of every client.
 
-Answered before anything else and as often as asked. Its response header is always version 0, because the client cannot know yet which one we speak. Only what has
-a handler is listed: clients use what they see.
+Answered before anything else and as often as asked. Its response header is always version 0, because the client
+cannot know yet which one we speak. Only what has a handler is listed: clients use what they see.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    if context.version >= 3 and not (NAME.fullmatch(request.client_software_name) and NAME.fullmatch(request.client_software_version)):
+    if context.version >= 3 and not (
+        NAME.fullmatch(request.client_software_name) and NAME.fullmatch(request.client_software_version)
+    ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.connection["software"] = (request.client_software_name, request.client_software_version)
     return listing(context.broker.dispatcher, ErrorCode.NONE)

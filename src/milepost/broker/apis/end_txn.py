@@ -1,7 +1,7 @@
 """EndTxn (key 26): commit or abort the open transaction.
 
-Version 5 raises the producer's epoch (KIP-890) and says who the producer is from now on. Before version 2 a fenced producer is told so with
-47 INVALID_PRODUCER_EPOCH.
+Version 5 raises the producer's epoch (KIP-890) and says who the producer is from now on. Before version 2 a fenced
+producer is told so with 47 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

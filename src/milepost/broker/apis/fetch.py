@@ -1,7 +1,8 @@
 """Fetch (key 1): batches from some partitions, now or as soon as there are enough.
 
-The answer waits until `min_bytes` are there or `max_wait_ms` is over; an error, or nothing asked for, is answered at once. The first partition with data gives at least one whole
-batch, however large. Records are not read here: the answer holds stretches of log files that go from disk to socket.
+The answer waits until `min_bytes` are there or `max_wait_ms` is over; an error, or nothing asked for, is answered at
+once. The first partition with data gives at least one whole batch, however large. Records are not read here: the
+answer holds stretches of log files that go from disk to socket.
 
 From version 7 a client may keep a session and name only what changed; see `broker/fetch_sessions`.
 """
@@ -138,7 +139,9 @@ def aborted_list(fetched: FetchData) -> list[Result.AbortedTransaction] | None:
     return [Result.AbortedTransaction(producer_id=producer_id, first_offset=first_offset) for first_offset, producer_id in rows]
 
 
-def refuse(partition: int, error_code: int, high_watermark: int = -1, last_stable_offset: int = -1, start_offset: int = -1) -> Result:
+def refuse(
+    partition: int, error_code: int, high_watermark: int = -1, last_stable_offset: int = -1, start_offset: int = -1
+) -> Result:
     return Result(
         partition_index=partition,
         error_code=error_code,

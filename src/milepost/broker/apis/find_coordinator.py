@@ -1,7 +1,7 @@
 """FindCoordinator (key 10): who looks after a group (key type 0) or a transactional id (1). On a single broker: this one.
 
-Version 4 asks for several at once. Coordinators of share groups (key type 2, version 6) are not served: 42, as for any other type.
-The message is Kafka's own, `NONE` up to version 3 and empty from version 4, when all is well.
+Version 4 asks for several at once. Coordinators of share groups (key type 2, version 6) are not served: 42, as for
+any other type. The message is Kafka's own, `NONE` up to version 3 and empty from version 4, when all is well.
 """
 
 from __future__ import annotations

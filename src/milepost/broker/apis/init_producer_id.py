@@ -1,7 +1,7 @@
 """InitProducerId (key 22): a producer id and an epoch, for idempotence alone or for a transactional id.
 
-From version 3 a producer may say who it is, to recover from an error without losing its id: both fields, or neither. Before version 4 a
-fenced producer is told so with 47 INVALID_PRODUCER_EPOCH.
+From version 3 a producer may say who it is, to recover from an error without losing its id: both fields, or neither.
+Before version 4 a fenced producer is told so with 47 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """ListOffsets (key 2): the offset for a timestamp, or for one of the special values.
 
--1 latest (the last stable offset when isolation is read_committed) · -2 earliest · -3 the record with the largest timestamp (KIP-734)
--4 earliest kept locally · -5 latest tiered, -6 earliest not yet tiered: without tiered storage, nothing
+-1 latest (the last stable offset when isolation is read_committed) · -2 earliest · -3 the record with the largest
+timestamp (KIP-734) -4 earliest kept locally · -5 latest tiered, -6 earliest not yet tiered: without tiered storage,
+nothing
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY = 2
 READ_COMMITTED = 1
+EPOCHS_SINCE = 4
 EARLIEST_PENDING_UPLOAD = -6
 Answer = ListOffsetsResponse.Topic.Partition
 
@@ -33,6 +35,10 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
         )
         for topic in request.topics
     ]
+    if context.version < EPOCHS_SINCE:
+        for topic in topics:
+            for partition in topic.partitions:
+                partition.leader_epoch = -1
     return ListOffsetsResponse(topics=topics)
 
 

@@ -2,15 +2,17 @@
 
 state_filters             Kafka's state names; one that is not such a name is named in the answer, and lets nothing pass
 producer_id_filters       any of these
-duration_filter (1+)      begun more than so many milliseconds ago; negative: no filter
-transactional_id_pattern  a regular expression for the whole id (2+); 128 INVALID_REGULAR_EXPRESSION if it is none
+duration_filter (1+)      begun more than so many milliseconds ago, or (as in Kafka) never; negative: no filter
+transactional_id_pattern  a regular expression for the whole id (2+), in RE2's syntax; 128 INVALID_REGULAR_EXPRESSION if it is none. An id
+                          with characters outside of ASCII matches none
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from milepost.coordinator.re2_syntax import RegularExpressionError
+from milepost.coordinator.subscriptions import resolve
 from milepost.coordinator.transaction import TransactionMetadata
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
@@ -24,22 +26,17 @@ STATES = {state.kafka_name: state for state in TransactionState}
 
 
 def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
-    try:
-        pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
-    except (re.error, RecursionError, OverflowError):
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    wanted = {STATES[name] for name in request.state_filters if name in STATES}
-    now_ms = context.broker.clock.now_ms()
-
-    def passes(metadata: TransactionMetadata) -> bool:
-        return (
-            (not request.state_filters or metadata.state in wanted)
-            and (not request.producer_id_filters or metadata.producer_id in request.producer_id_filters)
-            and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
-            and (pattern is None or pattern.fullmatch(metadata.transactional_id) is not None)
-        )
-
+    found = [
+        metadata for metadata in context.broker.transactions.all() if passes(metadata, request, context.broker.clock.now_ms())
+    ]
+    if request.transactional_id_pattern:
+        try:
+            matching = resolve(request.transactional_id_pattern, [metadata.transactional_id for metadata in found])
+        except RegularExpressionError:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        found = [metadata for metadata in found if metadata.transactional_id in matching]
     return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
         unknown_state_filters=[name for name in request.state_filters if name not in STATES],
         transaction_states=[
             ListTransactionsResponse.TransactionState(
@@ -47,7 +44,14 @@ def handle(request: ListTransactionsRequest, context: Context) -> ListTransactio
                 producer_id=metadata.producer_id,
                 transaction_state=metadata.state.kafka_name,
             )
-            for metadata in context.broker.transactions.all()
-            if passes(metadata)
+            for metadata in found
         ],
+    )
+
+
+def passes(metadata: TransactionMetadata, request: ListTransactionsRequest, now_ms: int) -> bool:
+    return (
+        (not request.state_filters or metadata.state.kafka_name in request.state_filters)
+        and (not request.producer_id_filters or metadata.producer_id in request.producer_id_filters)
+        and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
     )

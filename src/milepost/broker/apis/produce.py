@@ -1,7 +1,7 @@
 """Produce (key 0): append one batch to each of some partitions.
 
-acks 0: no answer, and an error closes the connection so that the client notices; 1 and -1: an answer after the append, which on a single broker is also the moment
-all in-sync replicas have it. From version 13 topics come by id.
+acks 0: no answer, and an error closes the connection so that the client notices; 1 and -1: an answer after the
+append, which on a single broker is also the moment all in-sync replicas have it. From version 13 topics come by id.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartiti
     if failed is None:
         context.no_response()
     else:
-        context.close(f"a produce request with acks=0 failed with error {failed.error_code}, which only a closed connection can tell")
+        context.close(
+            f"a produce request with acks=0 failed with error {failed.error_code}, which only a closed connection can tell"
+        )
     return None
 
 
@@ -118,7 +120,10 @@ def append(
     try:
         info = replicas.append(name, part.records)
     except RecordValidation as error:
-        errors = [PartitionResponse.RecordError(batch_index=index, batch_index_error_message=text) for index, text in error.record_errors]
+        errors = [
+            PartitionResponse.RecordError(batch_index=index, batch_index_error_message=text)
+            for index, text in error.record_errors
+        ]
         return PartitionResponse(
             index=part.index, error_code=error.code, base_offset=-1, record_errors=errors, error_message=str(error)
         )

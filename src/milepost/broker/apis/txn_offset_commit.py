@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28): offsets that count when the transaction commits.
 
-The group's partition of `__consumer_offsets` must be part of the transaction: up to version 4 the client has added it, from version 5 that
-happens here (KIP-890). Clients retry on 14; 51 is known only to those of version 5.
+The group's partition of `__consumer_offsets` must be part of the transaction: up to version 4 the client has added
+it, from version 5 that happens here (KIP-890). Clients retry on 14; 51 is known only to those of version 5.
 """
 
 from __future__ import annotations

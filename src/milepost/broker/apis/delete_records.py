@@ -1,0 +1,47 @@
+"""DeleteRecords (key 21): everything below an offset of a partition (-1: below the high watermark) can no longer be read.
+
+The answer has the new start of the log. Files go later, when a whole segment lies below it. A topic that is only compacted keeps
+its records (44), and so do internal topics (17).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.errors import MilepostError
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+
+KEY = 21
+Wanted = DeleteRecordsRequest.Topic.Partition
+Answer = DeleteRecordsResponse.Topic.Partition
+
+
+def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
+    topics = [
+        DeleteRecordsResponse.Topic(
+            name=topic.name, partitions=[delete(topic.name, wanted, context.broker) for wanted in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return DeleteRecordsResponse(topics=topics)
+
+
+def delete(topic: str, wanted: Wanted, broker: Broker) -> Answer:
+    answer = Answer(partition_index=wanted.partition_index, low_watermark=-1)
+    partition = broker.replicas.partition(TopicPartition(topic, wanted.partition_index))
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif broker.cluster.topics[topic].is_internal:
+        answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    else:
+        try:
+            answer.low_watermark = partition.log.delete_records(wanted.offset)
+        except MilepostError as error:
+            answer.error_code = error.code
+    return answer

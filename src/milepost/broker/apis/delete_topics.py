@@ -1,0 +1,61 @@
+"""DeleteTopics (key 20): topics that go, by name or, from version 6, by id.
+
+Partitions are gone when the answer is there; their files follow after `file.delete.delay.ms`. Each topic is answered once: one
+that is named twice, also once by its name and once by its id, stays (42).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+    from milepost.cluster.solo import SoloCluster, TopicState
+
+KEY = 20
+NO_ID = bytes(16)
+Wanted = DeleteTopicsRequest.Topic
+Answer = DeleteTopicsResponse.Response
+
+
+def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    broker = context.broker
+    wanted = request.topics if context.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    groups: dict[Hashable, list[Wanted]] = {}
+    for each in wanted:
+        known = find(each, broker.cluster)
+        groups.setdefault(known.name if known else (each.name, each.topic_id), []).append(each)
+    return DeleteTopicsResponse(responses=[delete(group, broker, context.version) for group in groups.values()])
+
+
+def find(wanted: Wanted, cluster: SoloCluster) -> TopicState | None:
+    return cluster.topic_by_id(wanted.topic_id) if wanted.name is None else cluster.topics.get(wanted.name)
+
+
+def delete(group: list[Wanted], broker: Broker, version: int) -> Answer:
+    wanted = group[0]
+    if len(group) > 1:
+        return refuse(wanted, ErrorCode.INVALID_REQUEST, f"the topic is in the request {len(group)} times")
+    if wanted.name is None and wanted.topic_id == NO_ID:
+        return refuse(wanted, ErrorCode.INVALID_REQUEST, "neither a name nor an id: give one of them")
+    if wanted.name is not None and wanted.topic_id != NO_ID:
+        return refuse(wanted, ErrorCode.INVALID_REQUEST, "a name and an id: give one of them")
+    if not broker.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+        return refuse(wanted, code, "delete.topic.enable is false: topics may not be deleted")
+    topic = find(wanted, broker.cluster)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return refuse(wanted, code, "there is no such topic")
+    broker.delete_topic(topic.name)
+    return Answer(name=topic.name, topic_id=topic.topic_id)
+
+
+def refuse(wanted: Wanted, error_code: int, message: str) -> Answer:
+    return Answer(name=wanted.name, topic_id=wanted.topic_id, error_code=error_code, error_message=message)

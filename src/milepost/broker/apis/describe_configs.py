@@ -1,0 +1,55 @@
+"""DescribeConfigs (key 32): settings of topics and brokers with their sources and, when asked for, synonyms and documentation.
+
+Of a broker by its id: everything, what cannot be changed marked read-only. Of the broker "" (all brokers): only what is stored
+for all. Keys that are not named, or an empty list of them, mean all; a key that does not exist is left out of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.config_resources import settings_of
+from milepost.errors import MilepostError
+from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.config_entries import ConfigEntry
+    from milepost.broker.context import Context
+
+KEY = 32
+Resource = DescribeConfigsRequest.Resource
+Result = DescribeConfigsResponse.Result
+
+
+def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[describe(resource, request, context.broker) for resource in request.resources])
+
+
+def describe(resource: Resource, request: DescribeConfigsRequest, broker: Broker) -> Result:
+    result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    try:
+        entries = settings_of(broker, resource.resource_type, resource.resource_name).entries()
+    except MilepostError as error:
+        result.error_code, result.error_message = error.code, str(error)
+        return result
+    keys = resource.configuration_keys
+    result.configs = [config(entry, request) for entry in entries if not keys or entry.name in keys]
+    return result
+
+
+def config(entry: ConfigEntry, request: DescribeConfigsRequest) -> Result.Config:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return Result.Config(
+        name=entry.name,
+        value=entry.shown,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            Result.Config.Synonym(name=synonym.name, value=None if entry.is_sensitive else synonym.value, source=synonym.source)
+            for synonym in synonyms
+        ],
+        config_type=entry.wire_type,
+        documentation=entry.doc if request.include_documentation else None,
+    )

@@ -1,0 +1,81 @@
+"""IncrementalAlterConfigs (key 44): some settings of a topic or broker; the others stay as they are.
+
+    0  SET       to the value
+    1  DELETE    back to the default; also of a name that does not exist, as in Kafka
+    2  APPEND    the parts of the value to a list, those that are not in it yet
+    3  SUBTRACT  the parts of the value from a list
+
+A list that is not set begins with the value in force. All operations on a resource take effect together or, when one is refused,
+not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.config_resources import Settings, change, ensure_value, settings_of
+from milepost.broker.topic_requests import repeated
+from milepost.config.definition import Type
+from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError
+from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+
+KEY = 44
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Resource = IncrementalAlterConfigsRequest.Resource
+
+
+def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = []
+    for resource in request.resources:
+        response = IncrementalAlterConfigsResponse.Response(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise InvalidRequest("the resource is in the request more than once")
+            alter(resource, context.broker, request.validate_only)
+        except MilepostError as error:
+            response.error_code, response.error_message = error.code, str(error)
+        responses.append(response)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
+    twice = repeated(config.name for config in resource.configs)
+    if twice:
+        raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
+    settings = settings_of(broker, resource.resource_type, resource.resource_name)
+    given = dict(settings.given)
+    for config in resource.configs:
+        name = settings.properties.aliases.get(config.name, config.name)
+        if config.config_operation == DELETE:
+            given.pop(name, None)
+        else:
+            given[name] = operate(settings, name, config.config_operation, ensure_value(name, config.value))
+    change(settings, given, validate_only)
+
+
+def operate(settings: Settings, name: str, operation: int, value: str) -> str:
+    """The new text of a setting."""
+    if operation == SET:
+        return value
+    if operation not in (APPEND, SUBTRACT):
+        raise InvalidRequest(
+            f"{name}: operation {operation} is none of set {SET}, delete {DELETE}, append {APPEND}, subtract {SUBTRACT}"
+        )
+    prop = settings.properties.property(name)
+    if prop.type is not Type.LIST:
+        raise InvalidConfiguration(
+            f"{name} is no list but a {prop.type.value}: it can be set, not appended to or subtracted from"
+        )
+    parts = [part.strip() for part in value.split(",")]
+    before = prop.format(settings.value(name))
+    kept = before.split(",") if before else []
+    if operation == APPEND:
+        return ",".join(kept + [part for part in parts if part not in kept])
+    return ",".join(part for part in kept if part not in parts)

@@ -1,0 +1,48 @@
+"""OffsetForLeaderEpoch (key 23): where the records of a leader epoch end, so that a client can tell whether its log was cut.
+
+The answer is the largest epoch not above the one asked for, and the offset behind its last record; -1 and -1 when there is none.
+The current epoch ends at the end of the log, also when nothing was written in it yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.apis.fetch import check_epoch
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+
+KEY = 23
+Wanted = OffsetForLeaderEpochRequest.Topic.Partition
+Answer = OffsetForLeaderEpochResponse.Topic.Partition
+
+
+def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
+    topics = [
+        OffsetForLeaderEpochResponse.Topic(
+            topic=topic.topic, partitions=[find(topic.topic, wanted, context.broker) for wanted in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def find(topic: str, wanted: Wanted, broker: Broker) -> Answer:
+    answer = Answer(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
+    partition = broker.replicas.partition(TopicPartition(topic, wanted.partition))
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer
+    answer.error_code = check_epoch(partition, wanted.current_leader_epoch)
+    if answer.error_code == ErrorCode.NONE:
+        log, epoch = partition.log, wanted.leader_epoch
+        if epoch == partition.leader_epoch:
+            answer.leader_epoch, answer.end_offset = epoch, log.end_offset
+        else:
+            answer.leader_epoch, answer.end_offset = log.epochs.end_offset_for(epoch, log.end_offset)
+    return answer

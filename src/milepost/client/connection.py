@@ -1,0 +1,202 @@
+"""A blocking connection to one broker: one socket, the versions both sides speak, and each answer to its request.
+
+`Connection(address)` connects and asks for the broker's versions (ApiVersions) before anything else. A request goes out in the newest
+version that both know, or in `highest` if that is older.
+
+    ask       a request and its answer
+    send      a request without waiting; several may be open, their answers come in order
+    receive   the answer to the oldest open request
+
+Every wait has an end: connecting, sending and receiving each take at most `timeout` seconds, however slowly the bytes drip in. What the
+broker announces is bounded as the broker bounds what we announce (`max_size`), and memory grows with what was received, not with what was
+promised. After any failure, an interruption too, the connection is closed: nobody can say whose answer would come next.
+
+Not promised: that a request whose answer was lost was not carried out. Not for use by several threads.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import milepost
+from milepost.client.addresses import Address
+from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed, UnsupportedVersion
+from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
+from milepost.protocol.connection import DEFAULT_MAX_SIZE, Answer, ClientConnection
+from milepost.protocol.error_codes import ErrorCode, error_name
+from milepost.protocol.message import Message
+from milepost.protocol.messages import ApiVersionsRequest
+
+CLIENT_ID = "milepost"
+DEFAULT_TIMEOUT = 30.0
+RECEIVE_BYTES = 1 << 18
+# Version 4 says nothing more to a client that asks for no features, and Kafka before 3.9 would need a second question.
+API_VERSIONS_VERSION = 3
+
+
+def api_of(request: Message) -> Api:
+    return BY_NAME[type(request).__name__.removesuffix("Request")]
+
+
+class Connection:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str | None = CLIENT_ID,
+        timeout: float = DEFAULT_TIMEOUT,
+        max_size: int = DEFAULT_MAX_SIZE,
+        monotonic: Callable[[], float] = time.monotonic,
+    ):
+        self.address = address
+        self.timeout = timeout
+        self.versions: dict[int, Versions] = {}
+        self._monotonic = monotonic
+        self._frames = ClientConnection(client_id, max_size)
+        self._answers: deque[Answer] = deque()
+        self._socket: socket.socket | None = self._connect()
+        try:
+            self.versions = self._ask_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    # Asking.
+
+    def ask(self, request: Message, *, highest: int | None = None, timeout: float | None = None) -> Any:
+        assert not self._frames.in_flight and not self._answers, "the answer would be to an older request"
+        self.send(request, highest=highest)
+        return self.receive(timeout)
+
+    def send(self, request: Message, *, highest: int | None = None) -> None:
+        api = api_of(request)
+        self._send(api.key, self.version_of(api, highest), request)
+
+    def receive(self, timeout: float | None = None) -> Any:
+        """The answer to the oldest request that is open."""
+        deadline = self._monotonic() + (self.timeout if timeout is None else timeout)
+        while not self._answers:
+            self._receive_some(deadline)
+        return self._answers.popleft().body
+
+    def version_of(self, api: Api | str, highest: int | None = None) -> int:
+        """The version a request will go out in."""
+        if isinstance(api, str):
+            api = BY_NAME[api]
+        theirs = self.versions.get(api.key)
+        if theirs is None:
+            raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}; it lists {len(self.versions)} APIs")
+        first, last = api.served if highest is None else (api.served[0], min(api.served[1], highest))
+        version = min(last, theirs[1])
+        if version < max(first, theirs[0]):
+            raise UnsupportedVersion(
+                f"the broker at {self.address} speaks {api.name} {theirs[0]} to {theirs[1]}, this client {first} to {last}"
+            )
+        return version
+
+    def serves(self, api: str) -> bool:
+        return BY_NAME[api].key in self.versions
+
+    # The socket.
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether `receive` has an answer without asking the socket."""
+        return bool(self._answers)
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._open_socket().fileno()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def _connect(self) -> socket.socket:
+        try:
+            connected = socket.create_connection(self.address, timeout=self.timeout)
+        except OSError as error:
+            raise BrokerUnavailable(f"no broker answers at {self.address}: {self._reason(error)}") from error
+        except UnicodeError as error:
+            raise BrokerUnavailable(f"{str(self.address)[:80]!r} is no host name: {error}") from error
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def _open_socket(self) -> socket.socket:
+        if self._socket is None:
+            raise BrokerUnavailable(f"the connection to {self.address} is closed")
+        return self._socket
+
+    def _send(self, key: int, version: int, request: Message) -> None:
+        connected = self._open_socket()
+        _, frame = self._frames.send(key, version, request)
+        try:
+            connected.settimeout(self.timeout)
+            connected.sendall(frame)
+        except OSError as error:
+            self.close()
+            raise BrokerUnavailable(
+                f"{self.address}: the connection was lost while sending {BY_KEY[key].name}: {self._reason(error)}"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _receive_some(self, deadline: float) -> None:
+        connected = self._open_socket()
+        try:
+            left = deadline - self._monotonic()
+            if left <= 0:
+                raise TimeoutError
+            connected.settimeout(left)
+            data = connected.recv(RECEIVE_BYTES)
+            if not data:
+                raise BrokerUnavailable(f"{self.address} closed the connection with {self._frames.in_flight} requests unanswered")
+            self._answers += self._frames.receive(data)
+        except OSError as error:
+            self.close()
+            raise BrokerUnavailable(f"{self.address} did not answer: {self._reason(error)}") from error
+        except MalformedMessage as error:
+            self.close()
+            raise MalformedMessage(f"{self.address}: {error}; is a Kafka broker listening there, without TLS?") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _reason(self, error: OSError) -> str:
+        if isinstance(error, TimeoutError):
+            return f"nothing came within {self.timeout:g} seconds"
+        return (error.strerror or str(error)).lower()
+
+    # Versions.
+
+    def _ask_versions(self) -> dict[int, Versions]:
+        request = ApiVersionsRequest(client_software_name="milepost", client_software_version=milepost.__version__)
+        self._send(API_VERSIONS, API_VERSIONS_VERSION, request)
+        response = self.receive()
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # The answer to a version that is too new is in version 0, and may say which one is not.
+            listed = [row.max_version for row in response.api_keys if row.api_key == API_VERSIONS]
+            self._send(API_VERSIONS, min(listed[0], API_VERSIONS_VERSION) if listed else 0, ApiVersionsRequest())
+            response = self.receive()
+        if response.error_code:
+            raise RequestFailed(
+                f"{self.address} answers ApiVersions with {error_name(response.error_code)} ({response.error_code})", response.error_code
+            )
+        return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}

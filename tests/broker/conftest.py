@@ -1,0 +1,62 @@
+"""A broker of its own for every test, on a free port over a temporary directory, and clients for it.
+
+A handler that lets an exception through fails the test that made it do so: the broker logs it with its traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from milepost.broker.broker import Broker
+from tests.broker.wire import Wire
+
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
+
+
+class Brokers:
+    """Those of one test. Without "log.dirs" all have the same directory: stop one before the next starts."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._running: list[Broker] = []
+
+    def start(self, settings: dict[str, str] | None = None) -> Broker:
+        broker = Broker({"log.dirs": str(self._directory), **SETTINGS, **(settings or {})})
+        broker.__enter__()
+        self._running.append(broker)
+        return broker
+
+    def stop(self, broker: Broker) -> None:
+        self._running.remove(broker)
+        broker.__exit__(None, None, None)
+
+    def stop_all(self) -> None:
+        while self._running:
+            self.stop(self._running[-1])
+
+
+@pytest.fixture
+def brokers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Brokers]:
+    with caplog.at_level(logging.ERROR, "milepost"):
+        brokers = Brokers(tmp_path / "data")
+        try:
+            yield brokers
+        finally:
+            brokers.stop_all()
+    failures = [record for record in caplog.get_records("call") if record.exc_info]
+    assert not failures, f"{len(failures)} exceptions escaped, the first: {failures[0].getMessage()}: {failures[0].exc_info}"
+
+
+@pytest.fixture
+def broker(brokers: Brokers) -> Broker:
+    return brokers.start()
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[Wire]:
+    with Wire(broker.bootstrap_servers) as wire:
+        yield wire
