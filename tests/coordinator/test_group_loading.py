@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 import milepost
+from milepost.coordinator.group_records import group_record
+from milepost.coordinator.loading import group_from
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeGroupsRequest, ListGroupsRequest
 from milepost.record.batches import AnyBatch
 from milepost.record.internal_topics import consumer_offsets
+from milepost.record.internal_topics.classic_records import GroupMetadataValue
 from milepost.record.internal_topics.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from milepost.record.records import Record
 from tests.coordinator.group_fixture import GroupBench, MemoryLog
@@ -166,7 +170,7 @@ def test_records_of_the_consumer_protocol_are_handed_on(bench):
 def test_a_record_that_cannot_be_read_is_skipped_and_named(bench, caplog):
     bench.commit({("visits", 0): 7})
     partition = bench.groups.partition_for("g")
-    bench.log.append(partition, [Record(key=b"\0\1\0\x09half")], lambda error: None)
+    bench.log.append(partition, [Record(key=b"\0\1\0\x09half", value=b"")], lambda error: None)
     bench.commit({("visits", 1): 8})
     assert bench.restarted().fetch() == {("visits", 0): 7, ("visits", 1): 8}
     assert f"__consumer_offsets-{partition}, offset 1 is skipped" in caplog.text
@@ -209,3 +213,21 @@ def test_groups_that_kafka_wrote_are_empty_because_their_members_left(golden, ve
     groups = bench.call(ListGroupsRequest()).response.groups
     states = {group.group_id: (group.protocol_type, group.group_state) for group in groups}
     assert states["g-classic"] == ("consumer", "Empty")
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.0"])
+def test_groups_that_kafka_wrote_are_written_back_byte_for_byte(golden, version):
+    log = KafkaLog(golden(f"groups/kafka-{version}") / "logdir")
+    records = [
+        record for partition in range(2) for batch in log.batches(partition) if not batch.is_control for record in batch.records()
+    ]
+    members = 0
+    for record in records:
+        key = consumer_offsets.decode_key(record.key)
+        value = consumer_offsets.decode_value(key, record.value)
+        if isinstance(value, GroupMetadataValue):
+            group = group_from(key.group, value)
+            assignments = {member.member_id: member.assignment for member in value.members}
+            assert group_record(group, assignments, record.timestamp) == replace(record, offset=-1, sequence=-1)
+            members += len(value.members)
+    assert members >= 4

@@ -6,7 +6,7 @@ import pytest
 
 from milepost.coordinator.client import Client
 from milepost.protocol.error_codes import ErrorCode
-from milepost.protocol.messages import JoinGroupRequest
+from milepost.protocol.messages import JoinGroupRequest, OffsetCommitRequest
 from tests.coordinator.group_fixture import VISITS, GroupBench, consumer
 
 
@@ -323,3 +323,21 @@ def test_a_request_that_follows_an_answer_at_once_finds_the_group_complete(bench
     assert [(member_id, generation) for member_id, generation, _ in seen] == [(member_id, 1) for member_id in pending]
     assert seen[0][2] == "CompletingRebalance"
     assert bench.groups.groups["g"].generation == 2  # all three joined again
+
+
+def test_a_thousand_answers_that_each_bring_a_request_do_not_pile_up(bench):
+    def answer_and_go_on(response):
+        bench.groups.commit_offsets(OffsetCommitRequest(group_id="other", topics=[]), 9, answered.append)
+
+    answered = []
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=VISITS)],
+    )
+    for _ in range(1_000):
+        bench.groups.join(request, 3, Client("app", "/127.0.0.1"), answer_and_go_on)
+    bench.advance(0)
+    assert len(answered) == 1_000

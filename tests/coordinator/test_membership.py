@@ -6,7 +6,7 @@ import pytest
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaveGroupRequest
-from tests.coordinator.group_fixture import GroupBench
+from tests.coordinator.group_fixture import GroupBench, consumer
 
 
 @pytest.fixture
@@ -130,6 +130,16 @@ def test_a_leader_that_never_syncs_is_dropped_and_the_followers_join_again(bench
     assert bench.heartbeat(leader, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_the_time_to_sync_begins_anew_with_each_generation(bench):
+    leader, follower = joined(bench, rebalance_ms=20_000, session_ms=60_000)
+    bench.advance(15_000)
+    options = {"rebalance_ms": 20_000, "session_ms": 60_000, "protocols": [("range", consumer("orders"))]}
+    again = [bench.join(member, **options) for member in (follower, leader)]
+    assert [call.response.generation_id for call in again] == [2, 2]
+    bench.advance(10_000)
+    assert bench.heartbeat(follower, 2) == 0
+
+
 # Heartbeats and sessions.
 
 
@@ -158,6 +168,12 @@ def test_a_silent_member_is_dropped_after_its_session_timeout(bench):
     assert bench.heartbeat(leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.heartbeat(follower, 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.join(leader).response.generation_id == 2
+
+
+def test_a_newcomer_has_its_own_session_timeout_once_it_has_joined(bench):
+    (leader,) = joined(bench, 1, session_ms=10_000, rebalance_ms=60_000)
+    bench.advance(10_000)
+    assert bench.heartbeat(leader, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_whose_members_have_all_gone_is_empty_and_says_so_in_the_log(bench):

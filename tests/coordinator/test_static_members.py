@@ -127,6 +127,14 @@ def test_a_static_member_whose_session_ends_is_dropped(bench):
     assert bench.groups.groups["g"].state_name == "Empty"
 
 
+def test_coming_back_is_a_sign_of_life(bench):
+    static_group(bench, "till-1", session_ms=10_000)
+    bench.advance(8_000)
+    bench.join(instance="till-1", session_ms=10_000)
+    bench.advance(8_000)
+    assert bench.heartbeat("till-1-id2", 1, instance="till-1") == 0
+
+
 def test_an_admin_removes_a_static_member_by_its_instance_id(bench):
     leader, _ = static_group(bench, "till-1", "till-2")
     leavers = [LeaveGroupRequest.Member(member_id="", group_instance_id=name) for name in ("till-2", "till-9")]

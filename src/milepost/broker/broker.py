@@ -26,6 +26,8 @@ from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
+from milepost.coordinator.consumer_groups import ConsumerGroups
+from milepost.coordinator.consumer_settings import ConsumerGroupSettings
 from milepost.coordinator.groups import GroupCoordinator
 from milepost.coordinator.settings import GroupSettings
 from milepost.coordinator.transaction_settings import TransactionSettings
@@ -170,6 +172,17 @@ class Broker:
                 offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             ),
         )
+        self.groups.consumer_groups = self.consumer_groups = ConsumerGroups(
+            self.groups,
+            self.cluster,
+            ConsumerGroupSettings(
+                session_timeout_ms=config.group_consumer_session_timeout_ms,
+                heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+                max_size=config.group_consumer_max_size,
+                assignors=config.group_consumer_assignors,
+                migration_policy=config.group_consumer_migration_policy,
+            ),
+        )
         self.transactions = TransactionCoordinator(
             self.transactions_topic,
             self.loop,
@@ -200,6 +213,7 @@ class Broker:
         self.logs.topics[name] = LogConfig.parse(settings, self.config)
         topic = self.cluster.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
         self._host(topic)
+        self.consumer_groups.on_topics_changed()
         return topic
 
     def ensure_new_topic(self, name: str) -> None:
@@ -225,10 +239,12 @@ class Broker:
         for number in range(topic.partitions):
             self.replicas.drop(TopicPartition(name, number))
         self.logs.topics.pop(name, None)
+        self.consumer_groups.on_topics_changed()
 
     def add_partitions(self, name: str, total: int) -> None:
         self.cluster.add_partitions(name, total)
         self._host(self.cluster.topics[name])
+        self.consumer_groups.on_topics_changed()
 
     def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
         """New settings of a topic, from now on and after a restart."""

@@ -4,9 +4,10 @@
 question (the broker answers when there is something), so one idle leader does not hold up the others. The fetches go over connections of
 their own: an answer that is waited for does not stand before other requests.
 
-A position outside of the log is dealt with as `reset` says: go to the EARLIEST or the LATEST offset, or, without it, raise. Partitions whose
-leader moved are asked for again; after too many failures in a row the last error is raised. Not a member of any group: see `offsets` for
-commits.
+A position outside of the log is dealt with as `reset` says: go to the EARLIEST or the LATEST offset, or, without it, raise. When a
+leader moved or went away it is asked for again; after too many failures in a row the last error is raised.
+
+Not a member of any group: see `offsets` for commits.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from milepost.client.connection import Connection
 from milepost.client.fetched import read_fetched
 from milepost.client.metadata import Node
 from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, by_topic, ends
-from milepost.client.retrying import failed
+from milepost.client.retrying import failed, is_worth_another_try
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol.error_codes import RETRIABLE, ErrorCode
+from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.record.records import Record
 
@@ -65,6 +66,7 @@ class Consumer:
         self._asked: dict[Node, _Asked] = {}
         self._connections: dict[Node, Connection] = {}
         self._failures = 0
+        self._error: MilepostError | None = None
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -80,24 +82,31 @@ class Consumer:
 
     def poll(self, max_wait: float) -> dict[TopicPartition, list[Record]]:
         """The records that came, by partition, each in order; empty when there were none in time."""
-        try:
-            self._ask(max_wait)
-            return self._read(max_wait)
-        except BrokerUnavailable as error:
-            self._failed(error)
-            return {}
+        if self._error is not None:
+            raise self._error
+        found: dict[TopicPartition, list[Record]] = {}
+        errors: list[MilepostError] = []
+        self._ask(max_wait, errors)
+        self._read(max_wait, found, errors)
+        if errors:
+            self._recover(errors, bool(found))
+        return found
 
-    def _ask(self, max_wait: float) -> None:
+    def _ask(self, max_wait: float, errors: list[MilepostError]) -> None:
         """A fetch to every leader that has none on its way."""
         busy = {partition for asked in self._asked.values() for partition in asked.offsets}
         leaders, leaderless = self.cluster.by_leader(partition for partition in self.positions if partition not in busy)
-        for error in leaderless.values():
-            self._failed(error)
+        errors += leaderless.values()
         for node, partitions in leaders.items():
-            if node not in self._asked:
+            if node in self._asked:
+                continue  # it has just become their leader, and still has another question to answer
+            try:
                 connection = self._connection(node)
                 connection.send(self._request(partitions, max_wait), highest=FETCH_BY_NAME)
-                self._asked[node] = _Asked(connection, {partition: self.positions[partition] for partition in partitions})
+            except BrokerUnavailable as error:
+                errors.append(error)
+                continue
+            self._asked[node] = _Asked(connection, {partition: self.positions[partition] for partition in partitions})
 
     def _connection(self, node: Node) -> Connection:
         connection = self._connections.get(node)
@@ -127,37 +136,48 @@ class Consumer:
             ],
         )
 
-    def _read(self, max_wait: float) -> dict[TopicPartition, list[Record]]:
-        # The broker ends the wait; a little longer here, so that its answer is not missed by a hair.
+    def _read(self, max_wait: float, found: dict[TopicPartition, list[Record]], errors: list[MilepostError]) -> None:
         waiting = [asked.connection for asked in self._asked.values()]
-        ready, _, _ = select.select(waiting, [], [], max_wait + 0.1) if waiting else ([], [], [])
-        found: dict[TopicPartition, list[Record]] = {}
+        # The broker ends the wait; a little longer here, so that its answer is not missed by a hair.
+        ready = select.select(waiting, [], [], max_wait + 0.1)[0] if waiting else []
         for node, asked in list(self._asked.items()):
-            if asked.connection in ready:
-                # Taken away first: whatever happens now, this question is over.
-                del self._asked[node]
-                self._take(asked, asked.connection.receive(), found)
-        return found
+            if asked.connection not in ready:
+                continue
+            del self._asked[node]
+            try:
+                response = asked.connection.receive()
+            except BrokerUnavailable as error:
+                errors.append(error)
+            else:
+                self._take(asked, response, found, errors)
 
-    def _take(self, asked: _Asked, response: FetchResponse, found: dict[TopicPartition, list[Record]]) -> None:
+    def _take(
+        self, asked: _Asked, response: FetchResponse, found: dict[TopicPartition, list[Record]], errors: list[MilepostError]
+    ) -> None:
         where = str(asked.connection.address)
         if response.error_code:
-            raise failed(f"fetch from {where}", response.error_code)
+            errors.append(failed(f"fetch from {where}", response.error_code))
+            return
+        before = len(errors)
         for topic in response.responses:
             for row in topic.partitions:
                 partition = TopicPartition(topic.topic, row.partition_index)
                 if self.positions.get(partition) != asked.offsets.get(partition):
                     continue  # moved since
-                if row.error_code:
-                    self._refused(partition, row)
-                elif row.records is not None and len(row.records):
-                    self._failures = 0
-                    self._accept(partition, row, where, found)
+                try:
+                    if row.error_code:
+                        self._refused(partition, row)
+                    elif row.records is not None and len(row.records):
+                        self._accept(partition, row, where, found)
+                except MilepostError as error:
+                    errors.append(error)
+        if len(errors) == before:
+            self._failures = 0
 
     def _accept(
         self, partition: TopicPartition, row: FetchResponse.Response.Partition, where: str, found: dict[TopicPartition, list[Record]]
     ) -> None:
-        position = self.positions.pop(partition)
+        position = self.positions[partition]
         fetched = read_fetched(
             row.records,
             position,
@@ -165,6 +185,7 @@ class Consumer:
             is_committed_only=self.isolation == READ_COMMITTED,
             where=f"{where}, {partition} from offset {position}",
         )
+        del self.positions[partition]
         self.positions[partition] = fetched.next_offset
         if fetched.records:
             found[partition] = fetched.records
@@ -173,20 +194,29 @@ class Consumer:
         position = self.positions[partition]
         what = f"fetch of {partition} at offset {position}"
         if row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._failed(failed(what, row.error_code))
-        elif self.reset is None:
-            first = ends(self.cluster, [partition], EARLIEST)[partition]
-            last = ends(self.cluster, [partition], LATEST, self.isolation)[partition]
-            raise failed(what, row.error_code, f"the log holds offsets {first} to {last - 1}" if last > first else "the log is empty")
-        else:
+            raise failed(what, row.error_code)
+        if self.reset is not None:
             self.positions[partition] = ends(self.cluster, [partition], self.reset, self.isolation)[partition]
+            return
+        first = ends(self.cluster, [partition], EARLIEST)[partition]
+        last = ends(self.cluster, [partition], LATEST, self.isolation)[partition]
+        raise failed(what, row.error_code, f"the log holds offsets {first} to {last - 1}" if last > first else "the log is empty")
 
-    def _failed(self, error: MilepostError) -> None:
-        """Something did not work. Ask again who leads, after a pause, unless this goes on for too long or will not pass."""
+    def _recover(self, errors: list[MilepostError], has_records: bool) -> None:
+        """Ask again who leads, after a pause, unless this goes on for too long or will not pass.
+
+        Records that came are handed out before an error ends it all.
+        """
         self._failures += 1
         retries = self.cluster.retries
-        if self._failures >= retries.attempts or not (isinstance(error, BrokerUnavailable) or error.code in RETRIABLE):
-            raise error
-        self._asked = {node: asked for node, asked in self._asked.items() if asked.connection.is_open}
-        retries.sleep(min(retries.first_pause * 2 ** (self._failures - 1), retries.longest_pause))
+        fatal = next((error for error in errors if not is_worth_another_try(error)), None)
+        if fatal is None and self._failures >= retries.attempts:
+            fatal = errors[0]
+        if fatal is not None:
+            if not has_records:
+                raise fatal
+            self._error = fatal
+            return
         self.cluster.forget()
+        if not has_records:
+            retries.sleep(min(retries.first_pause * 2 ** (self._failures - 1), retries.longest_pause))

@@ -1,9 +1,9 @@
 """From the bytes of a fetch to the records a reader may see.
 
-A broker answers with whole batches, the first of which may begin before the offset asked for, and with the batches as they lie in its log. So
-the reader drops what lies before its offset, the markers that end transactions, and, when it reads committed records only, those of
-aborted transactions. Which those are the answer says: a list of (producer, first offset), by rising first offset. From its first offset on
-a producer's transactional batches are aborted, until its ABORT marker.
+A broker answers with whole batches as they lie in its log, the first of which may begin before the offset asked for. So the reader drops
+what lies before its offset, the markers that end transactions, and, when it reads committed records only, those of aborted
+transactions. Which those are the answer says: a list of (producer, first offset). From its first offset on a producer's transactional
+batches are aborted, until its ABORT marker.
 
 Checksums are checked: a batch that was damaged on its way is not shown.
 """

@@ -71,7 +71,7 @@ def list_offsets(
         ]
         return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=isolation, topics=topics)
 
-    def read(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, FoundOffset | None | MilepostError]]:
+    def read(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, FoundOffset | MilepostError | None]]:
         for topic in response.topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
@@ -83,7 +83,9 @@ def list_offsets(
     return cluster.ask_leaders(times, build, read)
 
 
-def ends(cluster: Cluster, partitions: Iterable[TopicPartition], which: int, isolation: int = READ_UNCOMMITTED) -> dict[TopicPartition, int]:
+def ends(
+    cluster: Cluster, partitions: Iterable[TopicPartition], which: int, isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, int]:
     """The first (EARLIEST) or next (LATEST) offset of each partition."""
     found = list_offsets(cluster, dict.fromkeys(partitions, which), isolation)
     return {partition: 0 if offset is None else offset.offset for partition, offset in found.items()}

@@ -128,8 +128,11 @@ def spread(members: Sequence[Subscriber], counts: PartitionCounts) -> dict[str, 
                 given[member_id].add((topic_id, partition))
                 owner[topic_id, partition] = member_id
                 heapreplace(heap, (load + 1, index))
-    while any([even_out(topic_id, counts[topic_id], takers[topic_id], given, owner) for topic_id in takers]):
-        pass  # each move makes the loads more alike, so this ends
+    has_moved = True
+    while has_moved:  # each move makes the loads more alike, so this ends
+        has_moved = False
+        for topic_id in takers:
+            has_moved |= even_out(topic_id, counts[topic_id], takers[topic_id], given, owner)
     return given
 
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from milepost.coordinator.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition
+from milepost.coordinator.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
 from milepost.coordinator.consumer_records import partitions_in, record, state_in
 from milepost.coordinator.interfaces import Handle, Owed
 from milepost.protocol.error_codes import ErrorCode
@@ -98,8 +98,7 @@ class ConsumerGroup:
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
             self._apply_member(key.member_id, value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-            is_there = isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
-            self.target_epoch = value.assignment_epoch if is_there else 0
+            self.target_epoch = value.assignment_epoch if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue) else 0
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             self.targets.pop(key.member_id, None)
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
@@ -151,19 +150,7 @@ class ConsumerGroup:
                 )
             )
         elif member is not None:
-            self._set(ConsumerGroup._without_assignment(member))
-
-    @staticmethod
-    def _without_assignment(member: ConsumerMember) -> ConsumerMember:
-        fresh = ConsumerMember(member_id=member.member_id)
-        return replace(
-            member,
-            epoch=fresh.epoch,
-            previous_epoch=fresh.previous_epoch,
-            state=fresh.state,
-            assigned=NOTHING,
-            pending_revocation=NOTHING,
-        )
+            self._set(as_newcomer(member, NOTHING))
 
     def _set(self, member: ConsumerMember) -> None:
         self.members[member.member_id] = member

@@ -12,7 +12,7 @@ Members are values: a change makes a new one, and goes to the log before anybody
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from milepost.record.internal_topics.consumer_group_records import ClassicMemberMetadata
@@ -62,6 +62,13 @@ class ConsumerMember:
 
     def has_reached(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+def as_newcomer(member: ConsumerMember, assigned: Partitions) -> ConsumerMember:
+    """The same member before its first epoch, with what is kept for it."""
+    return replace(
+        member, epoch=0, previous_epoch=0, state=MemberState.STABLE, assigned=assigned, pending_revocation=NOTHING
+    )
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:

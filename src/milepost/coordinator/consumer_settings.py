@@ -6,8 +6,6 @@
     group.consumer.max.size                  max_size
     group.consumer.assignors                 assignors, the default first
     group.consumer.migration.policy          migration_policy
-
-Not Kafka's: `max_size` is 1,000 unless it is set (Kafka: no limit), because every join assigns anew to all members.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 class ConsumerGroupSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
-    max_size: int = 1_000
+    max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: str = "bidirectional"
 

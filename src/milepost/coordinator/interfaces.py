@@ -15,6 +15,10 @@ from typing import Any, Protocol
 
 from milepost.coordinator.client import Client
 from milepost.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -118,10 +122,23 @@ class Group(Protocol):
 class ConsumerGroupService(Protocol):
     """The consumer protocol, registered in the group coordinator as `consumer_groups`.
 
+    `heartbeat` and `describe` are its own requests; `on_topics_changed` tells it that topics were made or deleted, or got partitions.
     `replay` gets the records of key types 3 to 8 and 16 in the order of the log, and puts its groups into the coordinator's
     `groups`; `loaded` follows when a partition has been read to its end. The other four are requests of the classic protocol to a
     group of the consumer protocol, which is how groups are upgraded and downgraded while they work.
     """
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client: Client,
+        answer: Callable[[ConsumerGroupHeartbeatResponse], None],
+    ) -> None: ...
+
+    def describe(self, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse: ...
+
+    def on_topics_changed(self) -> None: ...
 
     def replay(self, partition: int, key: Key, value: Value | None) -> None: ...
 

@@ -23,7 +23,6 @@ from milepost.coordinator.runtime import GroupRuntime, logger
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
-
 SESSION_GRAIN_MS = 250
 
 

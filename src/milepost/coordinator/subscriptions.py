@@ -13,7 +13,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from milepost.coordinator.re2_syntax import WORD, Alternatives, Assertion, Characters, Node, Parser, RegularExpressionError, Repeat
+from milepost.coordinator.re2_syntax import (
+    WORD,
+    Alternatives,
+    Assertion,
+    Characters,
+    Node,
+    Parser,
+    RegularExpressionError,
+    Repeat,
+)
 
 MAX_PROGRAM = 10_000
 STEPS_AT_LEAST = 200_000

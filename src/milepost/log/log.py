@@ -141,7 +141,8 @@ class Log(AppendableLog):
             self.producers.update_map_end_offset(base_offset)
             self.producers.take_snapshot()
         except OSError as error:
-            raise self.fail(error) from error
+            # As long as there is a last segment, a full disk costs no more than the roll: the next append tries again.
+            raise (self.refuse if active.base_offset in self.segments else self.fail)(error) from error
         self.scheduler.soon(lambda: self.flush(base_offset))
         return segment
 
@@ -220,7 +221,7 @@ class Log(AppendableLog):
         return len(doomed)
 
     def _remove_segments(self, doomed: Iterable[Segment], keep_snapshots: bool = False, step_by_step: bool = False) -> None:
-        """`step_by_step`: each step durable before the next, so that a crash leaves all segments up to some one, each with all its files."""
+        """`step_by_step`: each step is durable before the next; a crash leaves all segments up to some one, with all their files."""
         for segment in doomed:
             self.segments.remove(segment.base_offset)
             segment.change_suffix(names.DELETED, step_by_step)

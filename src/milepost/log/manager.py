@@ -291,7 +291,8 @@ class LogManager(Owner):
             if error.errno not in DISK_FULL:
                 self._take_offline(directory, error)
             else:
-                logger.warning("%s: %s; the checkpoint is written when there is room again", error.filename or directory.path, error.strerror)
+                where = error.filename or directory.path
+                logger.warning("%s: %s; the checkpoint is written when there is room again", where, error.strerror)
 
     def _logs_in(self, directory: DataDirectory) -> list[Log]:
         return [log for log in self.online() if self._home[log.partition] is directory]

@@ -40,6 +40,8 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
         if response is not None:
             context.answer(response)
 
+    if len(set(starting.values())) > 1:
+        return finish(request, context, dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     admission = Admission.for_produce(context.version)
     producer = next(iter(starting.values()))
     admit(context.broker.transactions, admission, request.transactional_id, producer, list(starting), admitted)

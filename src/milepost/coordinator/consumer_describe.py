@@ -1,0 +1,85 @@
+"""ConsumerGroupDescribe: a consumer group as it stands, with what its members have and should have.
+
+A group that is not there, or is of the classic protocol, is 69. Topics that are gone meanwhile are left out.
+"""
+
+from __future__ import annotations
+
+from milepost.coordinator.consumer_group import ConsumerGroup
+from milepost.coordinator.consumer_member import ConsumerMember, Partitions, by_topic
+from milepost.coordinator.consumer_targets import ClusterTopics
+from milepost.coordinator.group_admin import GROUP_OPERATIONS
+from milepost.coordinator.registry import Registry
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+
+Described = ConsumerGroupDescribeResponse.Group
+Member = ConsumerGroupDescribeResponse.Group.Member
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def describe_groups(
+    request: ConsumerGroupDescribeRequest, registry: Registry, cluster: ClusterTopics, default_assignor: str
+) -> ConsumerGroupDescribeResponse:
+    described = []
+    for group_id in request.group_ids:
+        error = registry.refusal(group_id)
+        group = registry.get(group_id)
+        if error:
+            found = Described(group_id=group_id, error_code=error, members=[])
+        elif isinstance(group, ConsumerGroup):
+            found = describe(group, cluster, default_assignor)
+        else:
+            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+            found = Described(
+                group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, members=[]
+            )
+        if request.include_authorized_operations and not found.error_code:
+            found.authorized_operations = GROUP_OPERATIONS
+        described.append(found)
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def describe(group: ConsumerGroup, cluster: ClusterTopics, default_assignor: str) -> Described:
+    return Described(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.preferred_assignor(default_assignor),
+        members=[
+            describe_member(member, group.target_of(member.member_id), cluster)
+            for _, member in sorted(group.members.items())
+        ],
+    )
+
+
+def describe_member(member: ConsumerMember, target: Partitions, cluster: ClusterTopics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex or None,
+        assignment=Member.Assignment(
+            topic_partitions=[
+                Member.Assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=partitions)
+                for topic_id, name, partitions in named(member.assigned, cluster)
+            ]
+        ),
+        target_assignment=Member.TargetAssignment(
+            topic_partitions=[
+                Member.TargetAssignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=partitions)
+                for topic_id, name, partitions in named(target, cluster)
+            ]
+        ),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def named(partitions: Partitions, cluster: ClusterTopics) -> list[tuple[bytes, str, list[int]]]:
+    found = ((topic_id, cluster.topic_by_id(topic_id), numbers) for topic_id, numbers in by_topic(partitions).items())
+    return [(topic_id, topic.name, numbers) for topic_id, topic, numbers in found if topic is not None]

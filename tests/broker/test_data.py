@@ -1,0 +1,399 @@
+"""Produce, Fetch, ListOffsets, Metadata and ApiVersions, request by request."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+import pytest
+
+from milepost.codec.compression import Codec
+from milepost.protocol import frames
+from milepost.protocol.apis import BY_KEY
+from milepost.protocol.messages import (
+    ApiVersionsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from milepost.record.batch import RecordBatch
+from milepost.record.batches import iter_batches
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
+from tests.broker.wire import Wire
+
+NOW = 1_700_000_000_000
+
+
+def batch(*values: bytes, **settings) -> bytes:
+    return build_batch([Record(i, NOW + i, b"k", value) for i, value in enumerate(values)], base_offset=0, **settings)
+
+
+def produce(wire: Wire, data: bytes, *, topic: str = "t", partition: int = 0, acks: int = -1, version: int = 9, transactional_id=None):
+    part = ProduceRequest.TopicData.PartitionData(index=partition, records=data)
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[ProduceRequest.TopicData(name=topic, partition_data=[part])],
+    )
+    return wire.ask(request, version).responses[0].partition_responses[0]
+
+
+def fetch_request(offset: int, *, topic: str = "t", partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1, **fields) -> FetchRequest:
+    limits = {"partition_max_bytes": fields.pop("partition_max_bytes", 1 << 20)}
+    part = FetchRequest.Topic.Partition(partition=partition, fetch_offset=offset, **limits)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[FetchRequest.Topic(topic=topic, partitions=[part])], **fields
+    )
+
+
+def fetch(wire: Wire, offset: int, version: int = 11, **fields):
+    return wire.ask(fetch_request(offset, **fields), version).responses[0].partitions[0]
+
+
+def values(records) -> list[bytes | None]:
+    return [record.value for each in iter_batches(bytes(records)) for record in each.records()]
+
+
+@pytest.fixture
+def topic(wire) -> str:
+    """Made by asking for it."""
+    answer = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+    assert [(found.name, found.error_code, len(found.partitions)) for found in answer.topics] == [("t", 0, 1)]
+    return "t"
+
+
+# ApiVersions.
+
+
+def test_api_versions_lists_only_what_has_a_handler_and_produce_from_0(wire, broker):
+    listed = {row.api_key: (row.min_version, row.max_version) for row in wire.ask(ApiVersionsRequest(
+        client_software_name="test", client_software_version="1.0"), 3).api_keys}
+    assert listed[0] == (0, 13) and listed[1] == (4, 18) and listed[3] == (0, 13)
+    assert set(listed) == set(broker.dispatcher.served)
+    assert 17 not in listed and 71 not in listed
+
+
+def test_api_versions_of_the_future_is_answered_in_version_0_with_what_there_is(wire):
+    wire.socket.sendall(struct.pack(">ihhih4s", 14, 18, 99, 7, 4, b"wire"))
+    correlation_id, answer = frames.decode_response(18, 0, wire.read_frame())
+    assert (correlation_id, answer.error_code) == (7, 35)
+    assert (18, 0, 4) in {(row.api_key, row.min_version, row.max_version) for row in answer.api_keys}
+
+
+def test_a_software_name_with_odd_characters_is_refused(wire):
+    assert wire.ask(ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3).error_code == 42
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 2), (1, 3), (999, 0), (17, 1), (3, 99), (-1, 0)])
+def test_what_is_not_served_closes_the_connection(broker, key, version):
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.socket.sendall(struct.pack(">ihhih4s", 14, key, version, 7, 4, b"wire"))
+        with pytest.raises(ConnectionError):
+            wire.read_frame()
+
+
+def test_a_null_client_id_is_fine(broker):
+    with Wire(broker.bootstrap_servers, client_id=None) as wire:
+        assert wire.ask(MetadataRequest(topics=[]), 12).cluster_id == broker.cluster.cluster_id
+
+
+# Metadata.
+
+
+def test_metadata_version_0_asks_for_all_topics_with_an_empty_list_and_later_ones_with_null(wire, topic):
+    assert [found.name for found in wire.ask(MetadataRequest(topics=[]), 0).topics] == ["t"]
+    assert wire.ask(MetadataRequest(topics=[]), 1).topics == []
+    assert [found.name for found in wire.ask(MetadataRequest(topics=None), 12).topics] == ["t"]
+
+
+def test_metadata_by_topic_id(wire, topic, broker):
+    topic_id = broker.cluster.topics["t"].topic_id
+    wanted = [MetadataRequest.Topic(topic_id=topic_id, name=None), MetadataRequest.Topic(topic_id=b"x" * 16, name=None)]
+    found = wire.ask(MetadataRequest(topics=wanted), 12).topics
+    assert [(topic.name, topic.error_code) for topic in found] == [("t", 0), (None, 100)]
+
+
+@pytest.mark.parametrize(("name", "code"), [("missing", 3), ("", 17), ("..", 17), ("a/b", 17), ("x" * 250, 17), ("\u0430", 17)])
+def test_metadata_creates_nothing_when_it_may_not(wire, broker, name, code):
+    request = MetadataRequest(topics=[MetadataRequest.Topic(name=name)], allow_auto_topic_creation=False)
+    assert wire.ask(request, 9).topics[0].error_code == code
+    assert name not in broker.cluster.topics
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../../x", "a/b", "x" * 250, "new\nline"])
+def test_a_name_that_is_no_topic_is_never_created(wire, broker, name):
+    request = MetadataRequest(topics=[MetadataRequest.Topic(name=name)], allow_auto_topic_creation=True)
+    assert wire.ask(request, 9).topics[0].error_code == 17
+    assert broker.cluster.topics == {}
+
+
+# Produce.
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_a_batch_is_appended_and_its_offset_answered_in_every_version(wire, topic, version):
+    assert produce(wire, batch(b"a", b"b"), version=version).base_offset == 0
+    second = produce(wire, batch(b"c"), version=version)
+    assert (second.error_code, second.base_offset) == (0, 2)
+    assert values(fetch(wire, 0).records) == [b"a", b"b", b"c"]
+
+
+def test_produce_13_names_topics_by_id(wire, topic, broker):
+    for topic_id, code in ((broker.cluster.topics["t"].topic_id, 0), (b"y" * 16, 100)):
+        part = ProduceRequest.TopicData.PartitionData(index=0, records=batch(b"a"))
+        request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicData(topic_id=topic_id, partition_data=[part])])
+        assert wire.ask(request, 13).responses[0].partition_responses[0].error_code == code
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (None, 87),
+        (b"", 87),
+        (b"x" * 60, 87),
+        (batch(b"a") + batch(b"b"), 87),
+        (batch(b"a")[:-1], 87),
+        (batch(b"a")[:-1] + b"!", 2),
+        (batch(b"x" * 1_100_000), 10),
+        (batch(b"a")[:16] + b"\1" + batch(b"a")[17:], 87),
+        (batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True), 48),
+    ],
+    ids=["null", "empty", "short", "two batches", "cut", "wrong CRC", "too large", "magic 1", "transactional without an id"],
+)
+def test_records_that_cannot_be_appended(wire, topic, broker, data, code):
+    assert produce(wire, data).error_code == code
+    assert broker.replicas.partitions[next(iter(broker.replicas.partitions))].log.end_offset == 0
+
+
+def test_acks_other_than_minus_1_0_1_are_refused(wire, topic):
+    assert produce(wire, batch(b"a"), acks=2).error_code == 21
+
+
+def test_a_partition_that_is_not_there(wire, topic):
+    assert produce(wire, batch(b"a"), partition=7).error_code == 3
+    assert produce(wire, batch(b"a"), topic="other").error_code == 3
+
+
+def test_acks_0_is_never_answered_and_an_error_closes_the_connection(wire, topic, broker):
+    def send(data):
+        part = ProduceRequest.TopicData.PartitionData(index=0, records=data)
+        request = ProduceRequest(acks=0, timeout_ms=1, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+        wire.socket.sendall(frames.encode_request(0, 9, 1, "wire", request))
+
+    send(batch(b"a"))
+    assert values(fetch(wire, 0).records) == [b"a"]
+    send(batch(b"a")[:-1] + b"!")
+    with pytest.raises(ConnectionError):
+        wire.read_frame()
+
+
+def test_zstd_needs_produce_7(wire, topic):
+    data = batch(b"a", codec=Codec.ZSTD)
+    assert produce(wire, data, version=6).error_code == 76
+    assert produce(wire, data, version=7).error_code == 0
+
+
+def test_a_repeated_batch_gets_its_first_offset_again_and_a_gap_is_refused(wire, topic):
+    def numbered(sequence):
+        return batch(b"a", producer_id=4, producer_epoch=0, base_sequence=sequence)
+
+    assert [produce(wire, numbered(sequence)).base_offset for sequence in (0, 1, 2)] == [0, 1, 2]
+    assert produce(wire, numbered(1)).base_offset == 1
+    assert produce(wire, numbered(5)).error_code == 45
+
+
+def test_clients_may_not_write_to_internal_topics(wire, broker):
+    done = threading.Event()
+    broker.loop.post(lambda: (broker.offsets_topic.ensure(), done.set()))
+    assert done.wait(5)
+    assert produce(wire, batch(b"a"), topic="__consumer_offsets").error_code == 17
+
+
+# Fetch.
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_a_fetch_starts_with_the_batch_that_holds_its_offset(wire, topic, version):
+    produce(wire, batch(b"a", b"b", b"c"))
+    produce(wire, batch(b"d"))
+    found = fetch(wire, 1, version=version)
+    assert (found.error_code, found.high_watermark, found.last_stable_offset) == (0, 4, 4)
+    assert values(found.records) == [b"a", b"b", b"c", b"d"]
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+def test_newer_fetches_name_topics_by_id(wire, topic, broker, version):
+    produce(wire, batch(b"a"))
+    for topic_id, code in ((broker.cluster.topics["t"].topic_id, 0), (b"z" * 16, 100)):
+        part = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchRequest.Topic(topic_id=topic_id, partitions=[part])])
+        assert wire.ask(request, version).responses[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize(("offset", "code"), [(-1, 1), (-5, 1), (2, 1), (2**63 - 1, 1), (1, 0)])
+def test_an_offset_outside_the_log(wire, topic, offset, code):
+    produce(wire, batch(b"a"))
+    found = fetch(wire, offset)
+    assert (found.error_code, len(found.records)) == (code, 0)
+
+
+def test_a_batch_larger_than_the_limits_is_given_whole_once(wire, topic):
+    produce(wire, batch(b"x" * 5000))
+    produce(wire, batch(b"y" * 5000))
+    assert values(fetch(wire, 0, partition_max_bytes=10, max_bytes=10).records) == [b"x" * 5000]
+
+
+def test_a_fetch_waits_for_data_and_is_woken_by_it(wire, topic, broker):
+    def produce_later():
+        time.sleep(0.2)
+        with Wire(broker.bootstrap_servers) as other:
+            produce(other, batch(b"a"))
+
+    thread = threading.Thread(target=produce_later)
+    thread.start()
+    start = time.monotonic()
+    found = fetch(wire, 0, max_wait_ms=5000)
+    waited = time.monotonic() - start
+    thread.join()
+    assert values(found.records) == [b"a"] and 0.15 < waited < 2
+
+
+def test_a_fetch_for_nothing_is_over_when_its_time_is(wire, topic):
+    start = time.monotonic()
+    assert len(fetch(wire, 0, max_wait_ms=300).records) == 0
+    assert 0.25 < time.monotonic() - start < 2
+
+
+def test_min_bytes_counts_over_the_whole_answer(wire, topic):
+    produce(wire, batch(b"a"))
+    start = time.monotonic()
+    found = fetch(wire, 0, max_wait_ms=300, min_bytes=1_000_000)
+    assert values(found.records) == [b"a"] and time.monotonic() - start > 0.25
+
+
+def test_a_fetch_with_another_leader_epoch(wire, topic):
+    for epoch, code in ((5, 75), (0, 0), (-1, 0)):
+        part = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, current_leader_epoch=epoch, partition_max_bytes=100)
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[part])])
+        assert wire.ask(request, 12).responses[0].partitions[0].error_code == code
+
+
+def test_a_client_that_says_it_is_a_follower_is_refused(wire, topic):
+    assert wire.ask(fetch_request(0, replica_id=2), 11).error_code == 31
+
+
+# Sessions.
+
+
+def test_a_session_answers_only_what_changed(wire, topic):
+    produce(wire, batch(b"a"))
+    first = wire.ask(fetch_request(0, session_id=0, session_epoch=0), 11)
+    assert first.session_id > 0 and values(first.responses[0].partitions[0].records) == [b"a"]
+    moved = fetch_request(1, session_id=first.session_id, session_epoch=1)
+    assert wire.ask(moved, 11).responses == []
+    produce(wire, batch(b"b"))
+    again = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=2, topics=[]), 11)
+    assert values(again.responses[0].partitions[0].records) == [b"b"]
+
+
+@pytest.mark.parametrize(("shift", "epoch", "code"), [(1, 1, 70), (0, 5, 71), (0, 2, 71)])
+def test_a_session_that_is_not_known_or_out_of_step(wire, topic, shift, epoch, code):
+    session_id = wire.ask(fetch_request(0, session_id=0, session_epoch=0), 11).session_id
+    request = fetch_request(0, session_id=session_id + shift, session_epoch=epoch)
+    assert wire.ask(request, 11).error_code == code
+
+
+def test_a_session_forgets_what_it_is_told_to_forget(wire, topic):
+    session_id = wire.ask(fetch_request(0, session_id=0, session_epoch=0), 11).session_id
+    forgotten = [FetchRequest.ForgottenTopicsData(topic="t", partitions=[0])]
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_id=session_id, session_epoch=1, topics=[], forgotten_topics_data=forgotten
+    )
+    produce(wire, batch(b"a"))
+    assert wire.ask(request, 11).responses == []
+
+
+def test_a_closed_session_is_gone(wire, topic, broker):
+    session_id = wire.ask(fetch_request(0, session_id=0, session_epoch=0), 11).session_id
+    assert wire.ask(fetch_request(0, session_id=session_id, session_epoch=-1), 11).session_id == 0
+    assert wire.ask(fetch_request(0, session_id=session_id, session_epoch=1), 11).error_code == 70
+
+
+# ListOffsets.
+
+
+def list_offset(wire: Wire, timestamp: int, version: int = 7, **fields):
+    part = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=timestamp)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name="t", partitions=[part])], **fields)
+    return wire.ask(request, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_offsets_by_special_value_and_by_time_in_every_version(wire, topic, version):
+    produce(wire, batch(b"a", b"b", b"c"))
+    assert list_offset(wire, -2, version).offset == 0
+    assert list_offset(wire, -1, version).offset == 3
+    found = list_offset(wire, NOW + 1, version)
+    assert (found.offset, found.timestamp) == (1, NOW + 1)
+    assert list_offset(wire, NOW + 100, version).offset == -1
+
+
+def test_the_offset_of_the_largest_timestamp(wire, topic):
+    produce(wire, batch(b"a", b"b"))
+    found = list_offset(wire, -3)
+    assert (found.offset, found.timestamp) == (1, NOW + 1)
+
+
+def test_latest_for_read_committed_is_the_last_stable_offset(wire, topic, broker):
+    produce(wire, batch(b"a"))
+    partition = next(iter(broker.replicas.partitions.values()))
+    open_transaction = batch(b"b", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    done = threading.Event()
+    broker.loop.post(lambda: (partition.append(open_transaction), done.set()))
+    assert done.wait(5)
+    assert list_offset(wire, -1, isolation_level=1).offset == 1
+    assert list_offset(wire, -1, isolation_level=0).offset == 2
+
+
+# All together.
+
+
+@pytest.mark.parametrize("mode", ["inline", "pooled"])
+def test_both_channel_modes_serve_the_same(brokers, mode):
+    broker = brokers.start({"request.channel.mode": mode})
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+        assert [produce(wire, batch(b"%d" % number)).base_offset for number in range(20)] == list(range(20))
+        assert values(fetch(wire, 0).records) == [b"%d" % number for number in range(20)]
+
+
+def test_records_survive_a_restart_and_so_do_topics_and_ids(brokers):
+    broker = brokers.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+        produce(wire, batch(b"a"))
+    topic_id, cluster_id = broker.cluster.topics["t"].topic_id, broker.cluster.cluster_id
+    brokers.stop(broker)
+    again = brokers.start()
+    with Wire(again.bootstrap_servers) as wire:
+        assert values(fetch(wire, 0).records) == [b"a"]
+    assert (again.cluster.topics["t"].topic_id, again.cluster.cluster_id) == (topic_id, cluster_id)
+
+
+def test_every_api_that_is_served_has_a_handler_with_its_key(broker):
+    for key, api in broker.dispatcher.served.items():
+        assert BY_KEY[key] is api
+        assert callable(broker.dispatcher.handler_of(api))
+
+
+def test_the_stored_batch_is_the_sent_one_but_for_offset_and_epoch(wire, topic):
+    sent = batch(b"a", b"b", codec=Codec.LZ4)
+    produce(wire, batch(b"before"))
+    produce(wire, sent)
+    stored = bytes(fetch(wire, 1).records)
+    assert stored[16:] == sent[16:]
+    assert RecordBatch(stored).base_offset == 1
