@@ -6,7 +6,12 @@ import pytest
 
 from milepost.config.topic import LogConfig
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol.messages import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest, MetadataRequest
+from milepost.protocol.messages import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    MetadataRequest,
+)
 from tests.broker.topics import create, offset, produce, wanted
 from tests.broker.wire import Wire
 
@@ -14,9 +19,7 @@ TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def describe(
-    wire: Wire, kind: int, name: str, *keys: str, synonyms: bool = True, documentation: bool = False, version: int = 4
-):
+def describe(wire: Wire, kind: int, name: str, *keys: str, synonyms: bool = True, documentation: bool = False, version: int = 4):
     resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
     request = DescribeConfigsRequest(
         resources=[resource], include_synonyms=synonyms, include_documentation=documentation and version >= 3
@@ -40,7 +43,9 @@ def configs(wire: Wire, kind: int, name: str, *keys: str) -> dict:
     }
 
 
-def alter(wire: Wire, kind: int, name: str, *operations: tuple[str, int, str | None], validate_only: bool = False, version: int = 1):
+def alter(
+    wire: Wire, kind: int, name: str, *operations: tuple[str, int, str | None], validate_only: bool = False, version: int = 1
+):
     """(error code, message) of IncrementalAlterConfigs."""
     resource = IncrementalAlterConfigsRequest.Resource
     changes = [resource.Config(name=key, config_operation=operation, value=value) for key, operation, value in operations]
@@ -245,7 +250,11 @@ def test_resource_that_comes_twice_is_refused_and_the_others_are_changed(wire, r
         for name in ("twice", "once", "twice")
     ]
     responses = wire.ask(request_class(resources=resources), 1).responses
-    assert [(response.resource_name, response.error_code) for response in responses] == [("twice", 42), ("once", 0), ("twice", 42)]
+    assert [(response.resource_name, response.error_code) for response in responses] == [
+        ("twice", 42),
+        ("once", 0),
+        ("twice", 42),
+    ]
     assert configs(wire, TOPIC, "once", "segment.ms")["segment.ms"][:2] == ("60000", 1)
 
 

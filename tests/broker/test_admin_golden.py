@@ -1,8 +1,9 @@
 """The same requests that were recorded with Kafka 4.3.0, byte for byte, get the same answers here.
 
-Before each, the broker gets what Kafka had then, as far as its answer tells: topics, records, settings, quotas. Not compared: the words of messages, ids, sizes and
-addresses, and the order in which Kafka's maps happened to be. Settings that only one of the two knows are left out as well; of the others two
-differ: `message.timestamp.after.max.ms`, which has no limit here, and the source of `min.insync.replicas`, which KRaft stores for all brokers.
+Before each, the broker gets what Kafka had then, as far as its answer tells: topics, records, settings, quotas. Not compared: the
+words of messages, ids, sizes and addresses, and the order in which Kafka's maps happened to be. Settings that only one of the two
+knows are left out as well; of the others two differ: `message.timestamp.after.max.ms`, which has no limit here, and the source of
+`min.insync.replicas`, which KRaft stores for all brokers.
 """
 
 from __future__ import annotations

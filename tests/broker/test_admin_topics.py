@@ -211,7 +211,9 @@ def test_topic_that_is_created_again_is_another_one(wire):
 # CreatePartitions.
 
 
-def grow(wire: Wire, name: str, count: int, assignments: list[list[int]] | None = None, version: int = 3, validate_only: bool = False):
+def grow(
+    wire: Wire, name: str, count: int, assignments: list[list[int]] | None = None, version: int = 3, validate_only: bool = False
+):
     topic = CreatePartitionsRequest.Topic
     lists = None if assignments is None else [topic.Assignment(broker_ids=brokers) for brokers in assignments]
     request = CreatePartitionsRequest(

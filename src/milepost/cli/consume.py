@@ -38,14 +38,20 @@ def fields(context: click.Context, parameter: click.Parameter, given: str) -> li
 
 @click.command(name="consume", short_help="Print records of a topic.")
 @click.argument("topic")
-@click.option("--from-beginning", is_flag=True, help="From the first record that is still there. Default: only what comes from now on.")
+@click.option(
+    "--from-beginning", is_flag=True, help="From the first record that is still there. Default: only what comes from now on."
+)
 @click.option("--offset", type=click.IntRange(min=0), metavar="N", help="From this offset, in every partition.")
 @click.option("--time", "time_text", metavar="T", help="From the first record that is not older: epoch ms, epoch s or ISO 8601.")
-@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, metavar="P", help="Only this partition; repeatable.")
+@click.option(
+    "--partition", "numbers", type=click.IntRange(min=0), multiple=True, metavar="P", help="Only this partition; repeatable."
+)
 @click.option("--max-messages", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when no record came for so long.")
 @click.option("--group", metavar="GROUP", help="Go on where this group is, and commit what was printed.")
-@click.option("--isolation", type=click.Choice(ISOLATION), default=ISOLATION[0], help="Only committed transactions, or all there is.")
+@click.option(
+    "--isolation", type=click.Choice(ISOLATION), default=ISOLATION[0], help="Only committed transactions, or all there is."
+)
 @click.option("--print", "shown", default="value", metavar="FIELDS", callback=fields, help=f"Which of {','.join(FIELDS)}.")
 @click.option("--separator", default="\t", metavar="TEXT", help="What stands between the fields. Default: a tab")
 @bootstrap_server
@@ -110,7 +116,13 @@ def chosen(cluster: Cluster, topic: str, numbers: tuple[int, ...]) -> list[Topic
 
 
 def starts(
-    cluster: Cluster, partitions: list[TopicPartition], end: int, offset: int | None, since: int | None, group: str | None, level: int
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    end: int,
+    offset: int | None,
+    since: int | None,
+    group: str | None,
+    level: int,
 ) -> dict[TopicPartition, int]:
     from milepost.client.offsets import LATEST, committed, ends, list_offsets
 

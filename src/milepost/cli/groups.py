@@ -39,9 +39,15 @@ def list_(bootstrap: str, as_json: bool) -> None:
     write = line_writer()
     if as_json:
         for each in found:
-            write(json.dumps({"group": each.group_id, "state": each.state, "type": each.group_type, "protocol_type": each.protocol_type}))
+            write(
+                json.dumps(
+                    {"group": each.group_id, "state": each.state, "type": each.group_type, "protocol_type": each.protocol_type}
+                )
+            )
     elif found:
-        write_columns(write, ("group", "state", "type"), [(each.group_id, each.state or None, each.group_type or None) for each in found])
+        write_columns(
+            write, ("group", "state", "type"), [(each.group_id, each.state or None, each.group_type or None) for each in found]
+        )
 
 
 @command.command(name="describe")
@@ -68,7 +74,7 @@ def describe(group: str, bootstrap: str, as_json: bool) -> None:
 def delete(group: str, bootstrap: str, as_json: bool) -> None:
     """Delete GROUP with its offsets. It must have no members."""
     from milepost.client.groups import delete_group
-    from milepost.inspect.decoders import shown
+    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         delete_group(cluster, group)
@@ -81,7 +87,9 @@ def delete(group: str, bootstrap: str, as_json: bool) -> None:
 @click.option("--to-latest", is_flag=True, help="To the end: only what comes from now on.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
 @click.option("--to-time", metavar="T", help="To the first record that is not older: epoch ms, epoch s or ISO 8601.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,…]", help="Only this topic, or these partitions. Default: all it has.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC[:P,…]", help="Only this topic, or these partitions. Default: all it has."
+)
 @click.option("--execute", is_flag=True, help="Do it. Without this it is only shown.")
 @bootstrap_server
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per partition.")
@@ -187,7 +195,7 @@ def write_json(group: GroupDescription, rows: list[PartitionLag]) -> None:
 
 def write_text(group: GroupDescription, rows: list[PartitionLag]) -> None:
     from milepost.cli.columns import write_columns
-    from milepost.inspect.decoders import shown
+    from milepost.codec.text import shown
 
     write = line_writer()
     assignor = f", assignor {shown(group.assignor)}" if group.assignor else ""

@@ -34,7 +34,9 @@ MAX_LINE = 100 << 20
 @click.argument("topic")
 @click.option("--key-separator", metavar="TEXT", help=r"What stands between key and value in a line; \t is a tab.")
 @click.option("--null-marker", metavar="TEXT", help="A key or value that is exactly this text is null: a tombstone, for a value.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="P", help="The partition. Default: by the key, as Java's producer does.")
+@click.option(
+    "--partition", type=click.IntRange(min=0), metavar="P", help="The partition. Default: by the key, as Java's producer does."
+)
 @click.option("--header", "headers", multiple=True, metavar="KEY=VALUE", callback=pairs, help="A header of every record.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", help="How batches are compressed.")
 @click.option("--batch-size", type=click.IntRange(min=1), metavar="BYTES", help="The largest batch. Default: 65536")
@@ -62,7 +64,7 @@ def command(
         raise click.UsageError("--key-separator is empty")
     null = None if null_marker is None else null_marker.encode("utf-8", "surrogateescape")
     told = tuple((key, value.encode("utf-8", "surrogateescape")) for key, value in headers)
-    stream = click.get_binary_stream("stdin")
+    stream = sys.stdin.buffer
     done = Acknowledged()
     with connect(bootstrap) as cluster:
         # Before the first line: who types a text should not learn afterwards that nobody was listening.
@@ -113,7 +115,9 @@ def split(line: bytes, number: int, separator: bytes | None, null: bytes | None)
     if separator is not None:
         key, found, value = line.partition(separator)
         if not found:
-            raise InvalidArgument(f"line {number} has no {separator.decode('utf-8', 'replace')!r} between key and value: {line[:40]!r}")
+            raise InvalidArgument(
+                f"line {number} has no {separator.decode('utf-8', 'replace')!r} between key and value: {line[:40]!r}"
+            )
     return (None if key == null else key), (None if value == null else value)
 
 

@@ -1,9 +1,9 @@
 """Records on the standard output, as lines.
 
-    fields   those asked for, in this order: timestamp partition offset key headers value; a tab between them, or what was asked for
-    bytes    into a file or pipe they go as they are; on a terminal control characters are shown as \\xNN
-    null     is the word null; JSON tells it from the text
-    json     {"topic", "partition", "offset", "timestamp", "key", "value", "headers": [[key, value], …]}; what is not UTF-8 is {"hex": "…"}
+fields   those asked for, in this order: timestamp partition offset key headers value; a tab between them, or what was asked for
+bytes    into a file or pipe they go as they are; on a terminal control characters are shown as \\xNN
+null     is the word null; JSON tells it from the text
+json     {"topic", "partition", "offset", "timestamp", "key", "value", "headers": [[key, value], …]}; what is not UTF-8 is {"hex": "…"}
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from milepost.cli.output import failed_output
-from milepost.inspect.decoders import json_of, text_of
+from milepost.codec.text import json_of, text_of
 from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record, header_key_to_bytes
 
@@ -50,7 +50,9 @@ class RecordOutput:
         if field == "key":
             return b"null" if record.key is None else record.key
         if field == "headers":
-            return b",".join(header_key_to_bytes(key) + b":" + (b"null" if value is None else value) for key, value in record.headers)
+            return b",".join(
+                header_key_to_bytes(key) + b":" + (b"null" if value is None else value) for key, value in record.headers
+            )
         numbers = {"timestamp": record.timestamp, "partition": partition.partition, "offset": record.offset}
         return b"%d" % numbers[field]
 

@@ -27,13 +27,24 @@ def command() -> None:
 
 @command.command(name="create")
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="How many. Default: what the broker says (num.partitions).")
-@click.option("--replication-factor", type=click.IntRange(min=1), metavar="R", help="Copies of each. Default: what the broker says.")
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", callback=pairs, help="A topic property; as often as wanted.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), metavar="N", help="How many. Default: what the broker says (num.partitions)."
+)
+@click.option(
+    "--replication-factor", type=click.IntRange(min=1), metavar="R", help="Copies of each. Default: what the broker says."
+)
+@click.option(
+    "--config", "configs", multiple=True, metavar="KEY=VALUE", callback=pairs, help="A topic property; as often as wanted."
+)
 @bootstrap_server
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def create(
-    name: str, partitions: int | None, replication_factor: int | None, configs: list[tuple[str, str]], bootstrap: str, as_json: bool
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: list[tuple[str, str]],
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Create the topic NAME."""
     from milepost.client.admin import create_topic
@@ -55,7 +66,7 @@ def create(
 def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
     """List the topics, one a line."""
     from milepost.client.admin import list_topics
-    from milepost.inspect.decoders import shown
+    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         topics = [topic for topic in list_topics(cluster) if internal or not topic.is_internal]
@@ -96,7 +107,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 def delete(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Delete topics, with all their records."""
     from milepost.client.admin import delete_topics
-    from milepost.inspect.decoders import shown
+    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         delete_topics(cluster, names)
@@ -135,7 +146,7 @@ def as_object(topic: TopicInfo, changed: list[ConfigEntry]) -> dict[str, object]
 
 def write_text(topic: TopicInfo, changed: list[ConfigEntry]) -> None:
     from milepost.cli.columns import write_columns
-    from milepost.inspect.decoders import shown
+    from milepost.codec.text import shown
 
     write = line_writer()
     told = f", id {topic.topic_id_text}" if topic.topic_id_text else ""

@@ -1,8 +1,8 @@
 """Where to find a cluster: `HOST:PORT`, several with commas between them.
 
-    127.0.0.1:9092        a host and a port
-    broker-1              a host, and Kafka's port 9092
-    [::1]:9092            an IPv6 address is in brackets, so that its colons are its own
+127.0.0.1:9092        a host and a port
+broker-1              a host, and Kafka's port 9092
+[::1]:9092            an IPv6 address is in brackets, so that its colons are its own
 """
 
 from __future__ import annotations

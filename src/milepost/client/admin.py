@@ -42,7 +42,9 @@ def create_topic(
 
     def work(connection: Connection) -> CreatedTopic:
         if (partitions is None or replication_factor is None) and connection.version_of("CreateTopics") < 4:
-            raise UnsupportedVersion(f"the broker at {connection.address} has no defaults to take: name partitions and replication factor")
+            raise UnsupportedVersion(
+                f"the broker at {connection.address} has no defaults to take: name partitions and replication factor"
+            )
         wanted = Topic(
             name=name,
             num_partitions=BROKERS_DEFAULT if partitions is None else partitions,

@@ -25,7 +25,7 @@ from milepost.client.addresses import Address, parse_addresses
 from milepost.client.connection import CLIENT_ID, DEFAULT_TIMEOUT, Connection
 from milepost.client.metadata import NO_LEADER, ClusterInfo, Node, TopicInfo, from_response
 from milepost.client.retrying import Retries, failed, is_worth_another_try
-from milepost.errors import BrokerUnavailable, MilepostError
+from milepost.errors import BrokerUnavailable, MalformedMessage, MilepostError, RequestFailed
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.connection import DEFAULT_MAX_SIZE
 from milepost.protocol.error_codes import RETRIABLE, ErrorCode
@@ -139,7 +139,7 @@ class Cluster:
                 except BrokerUnavailable as error:
                     answers.update(dict.fromkeys(group, error))
                 for partition in group:
-                    left_out = failed(str(partition), ErrorCode.UNKNOWN_SERVER_ERROR, f"{connection.address} left it out of its answer")
+                    left_out = MalformedMessage(f"{connection.address} left {partition} out of its answer")
                     answers.setdefault(partition, left_out)
         except BaseException:
             # An answer that nobody read would be taken for the answer to the next request.
@@ -204,7 +204,9 @@ class Cluster:
 
     def _ask_metadata(self, topics: Iterable[str] | None, *, may_create: bool = False) -> ClusterInfo:
         connection = self._any_connection()
-        request = MetadataRequest(topics=None if topics is None else [MetadataRequest.Topic(name=name) for name in sorted(set(topics))])
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequest.Topic(name=name) for name in sorted(set(topics))]
+        )
         if connection.version_of("Metadata") >= 4:
             request.allow_auto_topic_creation = may_create
         heard = from_response(connection.ask(request))
@@ -218,7 +220,7 @@ class Cluster:
             info = self._ask_metadata(())
         if node_id not in info.nodes:
             known = ", ".join(str(known) for known in sorted(info.nodes))
-            raise failed(f"broker {node_id}", ErrorCode.BROKER_ID_NOT_REGISTERED, f"the brokers are {known}")
+            raise RequestFailed(f"there is no broker {node_id}; the cluster has {known}", ErrorCode.BROKER_ID_NOT_REGISTERED)
         return info.nodes[node_id]
 
     def _coordinator(self, key: str, kind: int) -> Node:
@@ -271,7 +273,9 @@ class Cluster:
                 return work()
             except MilepostError as error:
                 never_connected = self.info is None and isinstance(error, BrokerUnavailable)
-                if is_last or never_connected or not is_worth_another_try(error):
+                # An administrator's topic that is not there was mistyped; to wait for it would only be slow.
+                is_missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if is_last or never_connected or is_missing or not is_worth_another_try(error):
                     raise
                 self.forget()
         raise AssertionError("the last round returns or raises")
@@ -290,5 +294,7 @@ def _leader_in(info: ClusterInfo, partition: TopicPartition) -> Node | MilepostE
         return failed(f"topic {partition.topic}", topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     found = next((part for part in topic.partitions if part.partition == partition.partition), None)
     if found is None:
-        return failed(str(partition), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has {len(topic.partitions)} partitions")
-    return info.nodes.get(found.leader_id) or failed(str(partition), ErrorCode.LEADER_NOT_AVAILABLE)
+        return RequestFailed(
+            f"there is no partition {partition}; the topic has {len(topic.partitions)}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    return info.nodes.get(found.leader_id) or RequestFailed(f"{partition} has no leader now", ErrorCode.LEADER_NOT_AVAILABLE)

@@ -90,7 +90,9 @@ class Connection:
             api = BY_NAME[api]
         theirs = self.versions.get(api.key)
         if theirs is None:
-            raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}; it lists {len(self.versions)} APIs")
+            raise UnsupportedVersion(
+                f"the broker at {self.address} does not serve {api.name}; it lists {len(self.versions)} APIs"
+            )
         first, last = api.served if highest is None else (api.served[0], min(api.served[1], highest))
         version = min(last, theirs[1])
         if version < max(first, theirs[0]):
@@ -197,6 +199,7 @@ class Connection:
             response = self.receive()
         if response.error_code:
             raise RequestFailed(
-                f"{self.address} answers ApiVersions with {error_name(response.error_code)} ({response.error_code})", response.error_code
+                f"{self.address} answers ApiVersions with {error_name(response.error_code)} ({response.error_code})",
+                response.error_code,
             )
         return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}

@@ -127,7 +127,9 @@ class Consumer:
                     topic=name,
                     partitions=[
                         Topic.Partition(
-                            partition=each.partition, fetch_offset=self.positions[each], partition_max_bytes=self.partition_max_bytes
+                            partition=each.partition,
+                            fetch_offset=self.positions[each],
+                            partition_max_bytes=self.partition_max_bytes,
                         )
                         for each in group
                     ],
@@ -175,7 +177,11 @@ class Consumer:
             self._failures = 0
 
     def _accept(
-        self, partition: TopicPartition, row: FetchResponse.Response.Partition, where: str, found: dict[TopicPartition, list[Record]]
+        self,
+        partition: TopicPartition,
+        row: FetchResponse.Response.Partition,
+        where: str,
+        found: dict[TopicPartition, list[Record]],
     ) -> None:
         position = self.positions[partition]
         fetched = read_fetched(

@@ -13,7 +13,7 @@ from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.client.offsets import LATEST, Committed, committed, ends
 from milepost.client.retrying import failed
-from milepost.errors import InvalidRecord
+from milepost.errors import InvalidRecord, RequestFailed
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import (
@@ -117,7 +117,8 @@ def group_lag(cluster: Cluster, group: GroupDescription) -> list[PartitionLag]:
     partitions = sorted(partition for partition in owners.keys() | offsets.keys() if partition.topic in known)
     end_offsets = ends(cluster, partitions, LATEST)
     return [
-        PartitionLag(each, offsets[each].offset if each in offsets else None, end_offsets[each], owners.get(each)) for each in partitions
+        PartitionLag(each, offsets[each].offset if each in offsets else None, end_offsets[each], owners.get(each))
+        for each in partitions
     ]
 
 
@@ -135,15 +136,19 @@ def _describe(connection: Connection, group_id: str) -> GroupDescription:
 
 
 def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
-    partitions = [TopicPartition(topic.topic_name, number) for topic in member.assignment.topic_partitions for number in topic.partitions]
-    return MemberDescription(member.member_id, member.instance_id, member.client_id, member.client_host, tuple(sorted(partitions)))
+    partitions = [
+        TopicPartition(topic.topic_name, number) for topic in member.assignment.topic_partitions for number in topic.partitions
+    ]
+    return MemberDescription(
+        member.member_id, member.instance_id, member.client_id, member.client_host, tuple(sorted(partitions))
+    )
 
 
 def _describe_classic(connection: Connection, group_id: str) -> GroupDescription:
     response: DescribeGroupsResponse = connection.ask(DescribeGroupsRequest(groups=[group_id]))
     row = next((row for row in response.groups if row.group_id == group_id), None)
     if row is None or (not row.error_code and row.group_state == DEAD):
-        raise failed(f"group {group_id}", ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+        raise RequestFailed(f"there is no group {group_id}", ErrorCode.GROUP_ID_NOT_FOUND)
     if row.error_code:
         raise failed(f"group {group_id}", row.error_code, row.error_message)
     is_consumer = row.protocol_type == PROTOCOL_TYPE

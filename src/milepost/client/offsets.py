@@ -66,7 +66,9 @@ def list_offsets(
     def build(partitions: list[TopicPartition]) -> ListOffsetsRequest:
         Topic = ListOffsetsRequest.Topic
         topics = [
-            Topic(name=name, partitions=[Topic.Partition(partition_index=each.partition, timestamp=times[each]) for each in group])
+            Topic(
+                name=name, partitions=[Topic.Partition(partition_index=each.partition, timestamp=times[each]) for each in group]
+            )
             for name, group in by_topic(partitions).items()
         ]
         return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=isolation, topics=topics)
@@ -128,7 +130,8 @@ def commit(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int
             Topic(
                 name=name,
                 partitions=[
-                    Topic.Partition(partition_index=each.partition, committed_offset=offsets[each], committed_metadata="") for each in group
+                    Topic.Partition(partition_index=each.partition, committed_offset=offsets[each], committed_metadata="")
+                    for each in group
                 ],
             )
             for name, group in by_topic(offsets).items()

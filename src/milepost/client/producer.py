@@ -141,7 +141,9 @@ class Producer:
         if key is not None:
             return partition_for(key, len(info.partitions))
         # Whoever has a leader now; a key would not have this choice.
-        choices = [part.partition for part in info.partitions if part.leader_id >= 0] or [part.partition for part in info.partitions]
+        choices = [part.partition for part in info.partitions if part.leader_id >= 0] or [
+            part.partition for part in info.partitions
+        ]
         turn = self._turns.setdefault(topic, self._rng.randrange(len(choices)))
         return choices[turn % len(choices)]
 
@@ -170,7 +172,10 @@ class Producer:
                 acks=ALL_REPLICAS,
                 timeout_ms=int(self.cluster.timeout * 1000),
                 topic_data=[
-                    Topic(name=name, partition_data=[Topic.PartitionData(index=each.partition, records=batches[each]) for each in group])
+                    Topic(
+                        name=name,
+                        partition_data=[Topic.PartitionData(index=each.partition, records=batches[each]) for each in group],
+                    )
                     for name, group in by_topic(partitions).items()
                 ],
             )

@@ -5,7 +5,8 @@ members or for the log, take an `answer` and call it exactly once, perhaps befor
 While a partition is being loaded its groups answer 14, except that heartbeats get 0 and syncs 27, so that members stay where they
 are.
 
-Groups of the consumer protocol share the registry and are served by `consumer_groups`, which may be None: then they cannot be joined.
+Groups of the consumer protocol share the registry and are served by `consumer_groups`, which is set before the first `load`. It may be
+None: then such groups cannot be joined, and their records are passed over.
 """
 
 from __future__ import annotations

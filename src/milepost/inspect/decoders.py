@@ -14,10 +14,12 @@ or to look like another line.
 from __future__ import annotations
 
 import json
-import re
 from types import ModuleType
 from typing import Any
 
+from milepost.codec.text import json_of as json_of
+from milepost.codec.text import shown as shown
+from milepost.codec.text import text_of as text_of
 from milepost.errors import InvalidArgument, InvalidRecord
 from milepost.record.internal_topics import consumer_offsets, transaction_state
 
@@ -25,37 +27,6 @@ CONSUMER_OFFSETS = "__consumer_offsets-"
 TRANSACTION_STATE = "__transaction_state-"
 DECODERS = ("auto", "string", "offsets", "transaction-log")
 TOOLS = ("4.3", "3.9")
-
-# C0, DEL and C1; a line separator would start a new line in some terminals.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def shown(text: str) -> str:
-    """Text that is safe on a terminal, whatever it came from."""
-    return _escaped(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-
-
-def text_of(content: bytes) -> str:
-    return _escaped(content.decode("utf-8", "replace"))
-
-
-def _escaped(text: str) -> str:
-    return text if text.isprintable() else _CONTROL.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
-def json_of(content: bytes | None) -> Any:
-    """A string when the bytes are UTF-8, {"hex"} when they are not, null for null."""
-    if content is None:
-        return None
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"hex": content.hex()}
 
 
 class StringDecoder:

@@ -100,7 +100,7 @@ class AppendableLog(ReadableLog):
         origin: AppendOrigin = CLIENT,
         verification_guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch answers with the offsets it got then."""
+        """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch gets the offsets it got then."""
         batches = checked_batches(data, origin, self.config.max_message_bytes, leader_epoch)
         if not batches:
             return self._nothing_appended()

@@ -1,6 +1,7 @@
 """All logs of a process: several data directories, one owner.
 
-    startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints, load every partition in it
+    startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints,
+                  load every partition in it
     while it runs create, delete and look up logs; checkpoint offsets; flush what is due; retention; forget idle producers
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 

@@ -143,7 +143,7 @@ class ReadableLog:
     def read(
         self, offset: int, max_bytes: int = READ_SIZE, isolation: Isolation | str = Isolation.UNCOMMITTED, min_one: bool = True
     ) -> FetchData:
-        """Batches from the one that holds `offset`, up to the bound of the isolation. `min_one`: at least one whole batch, however large."""
+        """Batches from the one that holds `offset`, up to the bound of the isolation. `min_one`: one whole batch, however large."""
         if max_bytes < 0:
             raise InvalidArgument(f"cannot read {max_bytes} bytes")
         if self.is_failed:

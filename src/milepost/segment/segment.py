@@ -127,7 +127,7 @@ class Segment:
         last_offset = units[-1].last_offset
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise SegmentOffsetOverflow(
-                f"{self.log.path}: offset {last_offset} does not fit four bytes relative to base {self.base_offset}; roll the segment first",
+                f"{self.log.path}: offset {last_offset} does not fit four bytes relative to base {self.base_offset}; roll first",
                 self.base_offset,
                 last_offset,
             )
