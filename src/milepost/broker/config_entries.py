@@ -11,7 +11,8 @@ out unless the first of them (`log.retention.ms`) is set; here they are all show
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -65,59 +66,62 @@ class ConfigEntry:
         return None if self.is_sensitive else self.value
 
 
-def topic_entries(given: Mapping[str, str], broker: Broker) -> list[ConfigEntry]:
-    """Every property of a topic that sets `given`, by name."""
-    settings = LogConfig.parse(given, broker.config)
+class BrokerPlaces:
+    """The places that broker properties have their values from, gathered once for as many topics as a request is about."""
+
+    def __init__(self, broker: Broker):
+        stored = broker.cluster.broker_configs
+        static = {name: BrokerConfig.property(name).format(value) for name, value in broker.static_config.changed().items()}
+        self._places: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
+            (stored.get(str(broker.node_id), {}), ConfigSource.DYNAMIC_BROKER),
+            (stored.get(ALL_BROKERS, {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (static, ConfigSource.STATIC_BROKER),
+            (DEFAULTS, ConfigSource.DEFAULT),
+        )
+        self._found: dict[tuple[str, ...], tuple[Synonym, ...]] = {}
+
+    def synonyms(self, names: tuple[str, ...]) -> tuple[Synonym, ...]:
+        """Where the values of broker properties that stand for one another come from, the strongest first."""
+        found = self._found.get(names)
+        if found is None:
+            found = self._found[names] = tuple(
+                Synonym(name, values[name], source) for values, source in self._places for name in names if name in values
+            )
+        return found
+
+
+def topic_entries(given: Mapping[str, str], settings: LogConfig, places: BrokerPlaces) -> list[ConfigEntry]:
+    """Every property of a topic that sets `given` and so has `settings`, by name."""
     entries = []
     for prop in sorted_properties(LogConfig):
-        own = [Synonym(prop.name, given[prop.name], ConfigSource.TOPIC)] if prop.name in given else []
-        synonyms = (*own, *broker_synonyms(prop.broker, broker))
+        synonyms = places.synonyms(prop.broker)
+        if prop.name in given:
+            synonyms = (Synonym(prop.name, given[prop.name], ConfigSource.TOPIC), *synonyms)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         entries.append(entry(prop, settings.get(prop.name), source, False, synonyms))
     return entries
 
 
-def broker_entries(broker: Broker) -> list[ConfigEntry]:
+def broker_entries(config: BrokerConfig, places: BrokerPlaces) -> list[ConfigEntry]:
     """Every property of this broker, by name."""
     entries = []
     for prop in sorted_properties(BrokerConfig):
-        synonyms = tuple(broker_synonyms(BEHIND.get(prop.name, (prop.name,)), broker))
+        synonyms = places.synonyms(BEHIND.get(prop.name, (prop.name,)))
         if not synonyms or synonyms[0].name != prop.name:
             synonyms = ()
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-        entries.append(entry(prop, broker.config.get(prop.name), source, prop.name not in DYNAMIC, synonyms))
+        entries.append(entry(prop, config.get(prop.name), source, prop.name not in DYNAMIC, synonyms))
     return entries
 
 
-def all_brokers_entries(broker: Broker) -> list[ConfigEntry]:
+def all_brokers_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
     """What is stored for all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return [
-        entry(BrokerConfig.property(name), value, source, False, (Synonym(name, value, source),))
-        for name, value in sorted(broker.cluster.broker_configs.get(ALL_BROKERS, {}).items())
-    ]
-
-
-def broker_synonyms(names: tuple[str, ...], broker: Broker) -> Iterator[Synonym]:
-    """Where the values of broker properties that stand for one another come from, the strongest first."""
-    stored = broker.cluster.broker_configs
-    static = {name: BrokerConfig.property(name).format(value) for name, value in broker.static_config.changed().items()}
-    default = {name: text for name in names if (text := default_of(name)) is not None}
-    places = (
-        (stored.get(str(broker.node_id), {}), ConfigSource.DYNAMIC_BROKER),
-        (stored.get(ALL_BROKERS, {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        (static, ConfigSource.STATIC_BROKER),
-        (default, ConfigSource.DEFAULT),
-    )
-    for values, source in places:
-        for name in names:
-            if name in values:
-                yield Synonym(name, values[name], source)
-
-
-def default_of(name: str) -> str | None:
-    prop = BrokerConfig.property(name)
-    return text(prop, prop.default)
+    entries = []
+    for name, value in sorted(stored.items()):
+        prop = BrokerConfig.property(name)
+        entries.append(entry(prop, prop.parse(value), source, False, (Synonym(name, value, source),)))
+    return entries
 
 
 def entry(prop: Property, value: Value, source: ConfigSource, is_read_only: bool, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
@@ -128,6 +132,7 @@ def text(prop: Property, value: Value) -> str | None:
     return None if value is None else prop.format(value)
 
 
+@functools.cache
 def sorted_properties(kind: type[LogConfig] | type[BrokerConfig]) -> list[Property]:
     return sorted(properties(kind).values(), key=lambda prop: prop.name)
 
@@ -139,3 +144,5 @@ BEHIND = {
     for place, name in enumerate(prop.broker)
     if len(prop.broker) > 1
 }
+
+DEFAULTS = {prop.name: prop.format(prop.default) for prop in properties(BrokerConfig).values() if prop.default is not None}

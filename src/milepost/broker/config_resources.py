@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import ConfigEntry, all_brokers_entries, broker_entries, topic_entries
+from milepost.broker.config_entries import BrokerPlaces, ConfigEntry, all_brokers_entries, broker_entries, topic_entries
 from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC, in_force
 from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
 from milepost.config.broker import BrokerConfig
@@ -46,10 +46,10 @@ class TopicSettings:
 
     def value(self, name: str) -> Value:
         """What is in force."""
-        return LogConfig.parse(self.given, self.broker.config).get(name)
+        return self.broker.logs.config_of(self.name).get(name)
 
-    def entries(self) -> list[ConfigEntry]:
-        return topic_entries(self.given, self.broker)
+    def entries(self, places: BrokerPlaces) -> list[ConfigEntry]:
+        return topic_entries(self.given, self.broker.logs.config_of(self.name), places)
 
     def check(self, given: Mapping[str, str]) -> None:
         LogConfig.parse(given, self.broker.config)
@@ -71,8 +71,8 @@ class BrokerSettings:
     def value(self, name: str) -> Value:
         return self.broker.config.get(name)
 
-    def entries(self) -> list[ConfigEntry]:
-        return all_brokers_entries(self.broker) if self.name == ALL_BROKERS else broker_entries(self.broker)
+    def entries(self, places: BrokerPlaces) -> list[ConfigEntry]:
+        return all_brokers_entries(self.given) if self.name == ALL_BROKERS else broker_entries(self.broker.config, places)
 
     def check(self, given: Mapping[str, str]) -> None:
         fixed = sorted(name for name in given if self.properties.property(name).name not in DYNAMIC)

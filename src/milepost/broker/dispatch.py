@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.broker import apis
 from milepost.broker.context import Context
+from milepost.broker.remembered_produce import remember
 from milepost.errors import MilepostError
 from milepost.protocol import frames, headers
-from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api
+from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -50,6 +51,9 @@ class Dispatcher:
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
+        remembered = request.channel.state.get("produce")
+        if remembered is not None and remembered.handle(request, self.broker):  # type: ignore[attr-defined]
+            return
         try:
             header = headers.read_request_header(request.frame)
             api = self.served.get(header.api_key)
@@ -57,6 +61,8 @@ class Dispatcher:
                 self._refuse(request, header)
                 return
             body, _ = frames.decode_request(header, request.frame)
+            if header.api_key == PRODUCE:
+                request.channel.state["produce"] = remember(request, body, header.api_version, self.broker)
         except MilepostError as error:
             request.close(str(error))
             return

@@ -69,6 +69,7 @@ class Connection:
     # Asking.
 
     def ask(self, request: Message, *, highest: int | None = None, timeout: float | None = None) -> Any:
+        self._open_socket()
         assert not self._frames.in_flight and not self._answers, "the answer would be to an older request"
         self.send(request, highest=highest)
         return self.receive(timeout)

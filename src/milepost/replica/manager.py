@@ -29,6 +29,9 @@ class ReplicaManager:
     def partition(self, name: TopicPartition) -> Partition | None:
         return self.partitions.get(name)
 
+    def partition_of(self, topic: str, number: int) -> Partition | None:
+        return self.partitions.get(TopicPartition(topic, number))
+
     def host(self, name: TopicPartition, topic_id: bytes, topic_id_text: str | None = None) -> Partition:
         """Serve a partition, with a new log if it has none yet."""
         partition = self.partitions.get(name)
@@ -40,7 +43,9 @@ class ReplicaManager:
 
     def drop(self, name: TopicPartition) -> None:
         """Serve a partition no more, and delete its log."""
-        if self.partitions.pop(name, None) is not None:
+        partition = self.partitions.pop(name, None)
+        if partition is not None:
+            partition.is_hosted = False
             self.logs.delete(name)
             self.purgatory.check(name)
 
@@ -52,6 +57,16 @@ class ReplicaManager:
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Append to a partition that is known to be here, and wake whoever waits for it."""
-        info = self.partitions[name].append(data, origin, guard)
-        self.purgatory.check(name)
+        return self.append_to(self.partitions[name], data, origin, guard)
+
+    def append_to(
+        self,
+        partition: Partition,
+        data: ReadableBuffer,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+    ) -> AppendInfo:
+        info = partition.append(data, origin, guard)
+        if self.purgatory.is_watched:
+            self.purgatory.check(partition.name)
         return info

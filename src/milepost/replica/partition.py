@@ -23,6 +23,7 @@ class Partition:
         self.log = log
         self.topic_id = topic_id
         self.leader_id = leader_id
+        self.is_hosted = True
         self.replicas = [leader_id]
         self.in_sync_replicas = [leader_id]
         latest = log.epochs.latest_epoch

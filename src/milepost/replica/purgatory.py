@@ -52,6 +52,10 @@ class Purgatory:
     def __len__(self) -> int:
         return len({id(waiting) for watchers in self._watchers.values() for waiting in watchers})
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
     def wait(
         self, keys: Sequence[Hashable], try_complete: Callable[[], bool], complete: Callable[[], None], seconds: float
     ) -> Waiting:

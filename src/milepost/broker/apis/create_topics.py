@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import topic_entries
+from milepost.broker.config_entries import BrokerPlaces, topic_entries
 from milepost.broker.config_resources import canonical
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
 from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable, repeated
@@ -37,6 +37,7 @@ def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsRespon
     names = repeated(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}.values()
     total = sum(count_of(topic, broker) for topic in topics)
+    places = BrokerPlaces(broker)
     answers = []
     for topic in topics:
         try:
@@ -48,19 +49,19 @@ def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsRespon
                 raise PolicyViolation(
                     f"the request asks for {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
                 )
-            answers.append(create(topic, broker, request.validate_only))
+            answers.append(create(topic, broker, places, request.validate_only))
         except MilepostError as error:
             answers.append(Answer(name=topic.name, error_code=error.code, error_message=str(error)))
     return CreateTopicsResponse(topics=answers)
 
 
-def create(topic: Wanted, broker: Broker, validate_only: bool) -> Answer:
+def create(topic: Wanted, broker: Broker, places: BrokerPlaces, validate_only: bool) -> Answer:
     broker.ensure_new_topic(topic.name)
     if topic.name == RESERVED:
         raise InvalidRequest(f"{RESERVED} is the name of Kafka's own log of its metadata; take another")
     ensure_partitions(topic, broker.node_id)
     configs = topic_configs(topic.configs)
-    LogConfig.parse(configs, broker.config)
+    settings = LogConfig.parse(configs, broker.config)
     topic_id, partitions = NO_ID, count_of(topic, broker)
     if not validate_only:
         topic_id = broker.create_topic(topic.name, partitions, configs).topic_id
@@ -78,7 +79,7 @@ def create(topic: Wanted, broker: Broker, validate_only: bool) -> Answer:
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_entries(configs, broker)
+            for entry in topic_entries(configs, settings, places)
         ],
     )
 

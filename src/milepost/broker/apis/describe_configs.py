@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.config_entries import BrokerPlaces, ConfigEntry
 from milepost.broker.config_resources import settings_of
 from milepost.errors import MilepostError
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.broker.config_entries import ConfigEntry
     from milepost.broker.context import Context
 
 KEY = 32
@@ -23,13 +23,15 @@ Result = DescribeConfigsResponse.Result
 
 
 def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[describe(resource, request, context.broker) for resource in request.resources])
+    places = BrokerPlaces(context.broker)
+    results = [describe(resource, request, context.broker, places) for resource in request.resources]
+    return DescribeConfigsResponse(results=results)
 
 
-def describe(resource: Resource, request: DescribeConfigsRequest, broker: Broker) -> Result:
+def describe(resource: Resource, request: DescribeConfigsRequest, broker: Broker, places: BrokerPlaces) -> Result:
     result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        entries = settings_of(broker, resource.resource_type, resource.resource_name).entries()
+        entries = settings_of(broker, resource.resource_type, resource.resource_name).entries(places)
     except MilepostError as error:
         result.error_code, result.error_message = error.code, str(error)
         return result

@@ -1,0 +1,151 @@
+"""The short way for a produce request that looks like the last one of its connection.
+
+A producer sends the same bytes again and again in front of its batches: client id, acks, timeout, topic, partition.
+Taken apart once, the plain way (`apis/produce`, its twin: same tests on both), such a request is remembered by that
+prefix:
+
+    bytes 0-3   api key and version   as before
+    bytes 4-7   correlation id        any
+    prefix      up to the size of the records, equal byte for byte
+    size        of the records: int32, or a varint in flexible versions
+    records     one batch
+    tail        in flexible versions three empty sets of tagged fields
+
+and the next one that matches goes straight to its partition. Its answer is the last one's with three numbers put in.
+Whatever does not match, and whatever the log refuses, takes the plain way.
+
+Remembered are requests for one partition, with an answer (acks 1 or -1), outside of transactions.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from milepost.codec.compression import Codec
+from milepost.errors import MilepostError
+from milepost.protocol import frames
+from milepost.protocol.messages import ProduceRequest, ProduceResponse
+from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_FLAG
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.net.request import Request
+    from milepost.replica.partition import Partition
+
+KEY = 0
+FLEXIBLE_SINCE = 9
+LOG_START_SINCE = 5
+NO_TAGS = b"\0\0\0"
+# Unlikely numbers that are looked for in an encoded answer, to learn where its offsets stand.
+SIGNS = (0x0123456789ABCDEF, 0x1133557799BBDDFF, 0x2244668800AACCEE)
+
+_int32 = struct.Struct(">i").unpack_from
+
+
+class RememberedProduce:
+    __slots__ = (
+        "_after",
+        "_before",
+        "_frame_size",
+        "_numbers",
+        "_partition",
+        "_prefix",
+        "_start",
+        "_tail",
+        "_version_bytes",
+        "_with_start",
+    )
+
+    def __init__(
+        self, prefix: bytes, version_bytes: bytes, tail: bytes, partition: Partition, response: ProduceResponse, version: int
+    ):
+        self._prefix = prefix
+        self._version_bytes = version_bytes
+        self._tail = tail
+        self._partition = partition
+        self._start = 8 + len(prefix)
+        self._with_start = version >= LOG_START_SINCE
+        self._numbers = struct.Struct(">qqq" if self._with_start else ">qq").pack
+        encoded = frames.encode_response(KEY, version, 0, response)
+        at = encoded.index(self._numbers(*SIGNS[: 3 if self._with_start else 2]))
+        self._frame_size = encoded[:4]
+        self._before = encoded[8:at]
+        self._after = encoded[at + (24 if self._with_start else 16) :]
+
+    def handle(self, request: Request, broker: Broker) -> bool:
+        """Whether the request was one of these, and is answered."""
+        frame = request.frame
+        start = self._start
+        if frame[:4] != self._version_bytes or frame[8:start] != self._prefix or not self._partition.is_hosted:
+            return False
+        records = self._records_in(frame, start)
+        # One whole batch of magic 2, in no transaction, in a codec that every version knows: else the plain way says
+        # what is wrong.
+        if records is None or records[16] != MAGIC or _int32(records, 8)[0] + 12 != len(records):
+            return False
+        if records[22] & TRANSACTIONAL_FLAG or records[22] & CODEC_MASK == Codec.ZSTD:
+            return False
+        try:
+            info = broker.replicas.append_to(self._partition, records)
+        except MilepostError:
+            return False
+        numbers = (info.first_offset, info.log_append_time, info.log_start_offset)
+        answer = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
+        correlation_id = bytes(frame[4:8])
+        request.send((b"".join((self._frame_size, correlation_id, self._before, answer, self._after)),))
+        return True
+
+    def _records_in(self, frame: memoryview, start: int) -> memoryview | None:
+        end = len(frame) - len(self._tail)
+        if self._tail:
+            size, shift, byte = 0, 0, 0x80
+            while byte & 0x80 and shift < 35 and start < end:
+                byte = frame[start]
+                size |= (byte & 0x7F) << shift
+                shift += 7
+                start += 1
+            size -= 1
+            if frame[end:] != self._tail:
+                return None
+        else:
+            if end - start < 4:
+                return None
+            size = _int32(frame, start)[0]
+            start += 4
+        return frame[start:end] if size == end - start and size >= HEADER_SIZE else None
+
+
+def remember(request: Request, body: ProduceRequest, version: int, broker: Broker) -> RememberedProduce | None:
+    """What to expect next on this connection, if this request is of the plain kind."""
+    if (
+        body.transactional_id is not None
+        or body.acks == 0
+        or len(body.topic_data) != 1
+        or len(body.topic_data[0].partition_data) != 1
+    ):
+        return None
+    topic = body.topic_data[0]
+    part = topic.partition_data[0]
+    known = broker.cluster.topic_by_id(topic.topic_id) if version >= 13 else broker.cluster.topics.get(topic.name)
+    partition = None if known is None or known.is_internal else broker.replicas.partition_of(known.name, part.index)
+    if partition is None or part.records is None:
+        return None
+    tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
+    size_bytes = _varint_size(len(part.records) + 1) if tail else 4
+    prefix_end = len(request.frame) - len(tail) - len(part.records) - size_bytes
+    if request.frame[len(request.frame) - len(tail) :] != tail:
+        return None
+    fields: dict[str, Any] = {"base_offset": SIGNS[0], "log_append_time_ms": SIGNS[1]}
+    if version >= LOG_START_SINCE:
+        fields["log_start_offset"] = SIGNS[2]
+    answer = ProduceResponse.Response.PartitionResponse(index=part.index, **fields)
+    response = ProduceResponse(
+        responses=[ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])]
+    )
+    prefix, version_bytes = bytes(request.frame[8:prefix_end]), bytes(request.frame[:4])
+    return RememberedProduce(prefix, version_bytes, tail, partition, response, version)
+
+
+def _varint_size(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
