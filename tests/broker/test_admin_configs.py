@@ -371,3 +371,17 @@ def test_setting_that_a_broker_or_its_topics_cannot_have_is_refused(wire, name, 
         assert message == sentence
     assert configs(wire, BROKER, "") == {}
     assert offset(wire, "visits", -1) == 0
+
+
+def test_settings_that_cannot_be_remembered_do_not_hold(wire, monkeypatch):
+    create(wire, wanted("visits"))
+    before = configs(wire, TOPIC, "visits")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("milepost.cluster.solo.replace_file", full)
+    assert alter(wire, TOPIC, "visits", ("segment.ms", SET, "60000"))[0] == 56
+    assert replace(wire, TOPIC, "visits", segment_ms="60000")[0] == 56
+    assert alter(wire, BROKER, "", ("log.segment.bytes", SET, "5000000"))[0] == 56
+    assert configs(wire, TOPIC, "visits") == before

@@ -122,6 +122,18 @@ def test_each_of_several_log_dirs_has_its_own_partitions(brokers, tmp_path):
         assert len(sizes(first)) == len(sizes(second)) == 2
 
 
+def test_log_dir_that_cannot_be_used_is_listed_with_its_error(brokers, tmp_path):
+    (tmp_path / "file").write_text("where a directory should be")
+    broker = brokers.start({"log.dirs": f"{tmp_path}/a,{tmp_path}/file"})
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("visits"))
+        assert [(result.log_dir, result.error_code) for result in log_dirs(wire)] == [
+            (f"{tmp_path}/a", 0),
+            (f"{tmp_path}/file", 56),
+        ]
+        assert move(wire, f"{tmp_path}/file", "visits", 0) == [(0, 56)]
+
+
 # AlterReplicaLogDirs.
 
 

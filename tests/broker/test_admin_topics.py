@@ -263,3 +263,23 @@ def test_missing_topic_does_not_grow_and_one_that_comes_twice_neither(wire):
     topics = [CreatePartitionsRequest.Topic(name="visits", count=count, assignments=None) for count in (3, 4)]
     results = wire.ask(CreatePartitionsRequest(topics=topics, timeout_ms=5000), 3).results
     assert [(result.name, result.error_code) for result in results] == [("visits", 42)]
+
+
+# A disk that is full.
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_nothing_is_created_or_changed_that_cannot_be_remembered(wire, monkeypatch):
+    create(wire, wanted("visits"))
+    with monkeypatch.context() as disk:
+        disk.setattr("milepost.cluster.solo.replace_file", full)
+        (answer,) = ask(wire, wanted("more"))
+        assert answer.error_code == 56
+        assert answer.error_message.endswith("cannot be written ([Errno 28] No space left on device); nothing has been changed")
+        assert grow(wire, "visits", 3).error_code == 56
+        assert [answer.error_code for answer in delete(wire, "visits")] == [56]
+    assert [(topic.name, len(topic.partitions)) for topic in metadata(wire)] == [("visits", 1)]
+    create(wire, wanted("more"))

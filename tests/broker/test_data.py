@@ -31,7 +31,9 @@ def batch(*values: bytes, **settings) -> bytes:
     return build_batch([Record(i, NOW + i, b"k", value) for i, value in enumerate(values)], base_offset=0, **settings)
 
 
-def produce(wire: Wire, data: bytes, *, topic: str = "t", partition: int = 0, acks: int = -1, version: int = 9, transactional_id=None):
+def produce(
+    wire: Wire, data: bytes, *, topic: str = "t", partition: int = 0, acks: int = -1, version: int = 9, transactional_id=None
+):
     part = ProduceRequest.TopicData.PartitionData(index=partition, records=data)
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -42,7 +44,9 @@ def produce(wire: Wire, data: bytes, *, topic: str = "t", partition: int = 0, ac
     return wire.ask(request, version).responses[0].partition_responses[0]
 
 
-def fetch_request(offset: int, *, topic: str = "t", partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1, **fields) -> FetchRequest:
+def fetch_request(
+    offset: int, *, topic: str = "t", partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1, **fields
+) -> FetchRequest:
     limits = {"partition_max_bytes": fields.pop("partition_max_bytes", 1 << 20)}
     part = FetchRequest.Topic.Partition(partition=partition, fetch_offset=offset, **limits)
     return FetchRequest(
@@ -70,8 +74,10 @@ def topic(wire) -> str:
 
 
 def test_api_versions_lists_only_what_has_a_handler_and_produce_from_0(wire, broker):
-    listed = {row.api_key: (row.min_version, row.max_version) for row in wire.ask(ApiVersionsRequest(
-        client_software_name="test", client_software_version="1.0"), 3).api_keys}
+    listed = {
+        row.api_key: (row.min_version, row.max_version)
+        for row in wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1.0"), 3).api_keys
+    }
     assert listed[0] == (0, 13) and listed[1] == (4, 18) and listed[3] == (0, 13)
     assert set(listed) == set(broker.dispatcher.served)
     assert 17 not in listed and 71 not in listed
@@ -145,7 +151,9 @@ def test_a_batch_is_appended_and_its_offset_answered_in_every_version(wire, topi
 def test_produce_13_names_topics_by_id(wire, topic, broker):
     for topic_id, code in ((broker.cluster.topics["t"].topic_id, 0), (b"y" * 16, 100)):
         part = ProduceRequest.TopicData.PartitionData(index=0, records=batch(b"a"))
-        request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicData(topic_id=topic_id, partition_data=[part])])
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicData(topic_id=topic_id, partition_data=[part])]
+        )
         assert wire.ask(request, 13).responses[0].partition_responses[0].error_code == code
 
 
@@ -397,3 +405,38 @@ def test_the_stored_batch_is_the_sent_one_but_for_offset_and_epoch(wire, topic):
     stored = bytes(fetch(wire, 1).records)
     assert stored[16:] == sent[16:]
     assert RecordBatch(stored).base_offset == 1
+
+
+# The short way of produce requests that look like the last one.
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 7, 8, 9, 11, 12, 13])
+def test_requests_that_look_alike_are_answered_alike_whichever_way_they_take(wire, topic, broker, version):
+    topic_id = broker.cluster.topics["t"].topic_id
+    answers = []
+    for data in (
+        batch(b"a"),
+        batch(b"b", b"c"),
+        batch(b"x" * 300),
+        batch(b"d")[:-1] + b"!",
+        batch(b"e"),
+        batch(b"f", codec=Codec.LZ4),
+    ):
+        part = ProduceRequest.TopicData.PartitionData(index=0, records=data)
+        named = {"topic_id": topic_id} if version >= 13 else {"name": "t"}
+        request = ProduceRequest(acks=-1, timeout_ms=5, topic_data=[ProduceRequest.TopicData(partition_data=[part], **named)])
+        answers.append(wire.ask(request, version).responses[0].partition_responses[0])
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1), (0, 3), (2, -1), (0, 4), (0, 5)]
+    assert values(fetch(wire, 0).records) == [b"a", b"b", b"c", b"x" * 300, b"e", b"f"]
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(wire, topic, broker):
+    assert produce(wire, batch(b"a")).error_code == produce(wire, batch(b"b")).error_code == 0
+    done = threading.Event()
+    broker.loop.post(lambda: (broker.delete_topic("t"), done.set()))
+    assert done.wait(5)
+    assert produce(wire, batch(b"c")).error_code == 3
+    done.clear()
+    broker.loop.post(lambda: (broker.create_topic("t"), done.set()))
+    assert done.wait(5)
+    assert produce(wire, batch(b"d")).base_offset == 0

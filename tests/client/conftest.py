@@ -13,6 +13,9 @@ from milepost.client.retrying import Retries
 from milepost.protocol.apis import BY_NAME
 from tests.client.fake_broker import FakeBroker
 
+# Below these there is no way to ask for no topics (Metadata), or for all of them (OffsetFetch); no Kafka in use is that old.
+FLOORS = {"Metadata": 1, "OffsetFetch": 2}
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -39,8 +42,7 @@ def any_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
         def oldest(self: Connection, api: object, highest: int | None = None) -> int:
             name = api if isinstance(api, str) else api.name  # type: ignore[attr-defined]
-            # Below 1 no Metadata request can tell "none" from "all"; no Kafka in use is that old.
-            return max(self.versions[BY_NAME[name].key][0], BY_NAME[name].served[0], 1 if name == "Metadata" else 0)
+            return max(self.versions[BY_NAME[name].key][0], BY_NAME[name].served[0], FLOORS.get(name, 0))
 
         monkeypatch.setattr(Connection, "version_of", oldest)
     return str(request.param)

@@ -10,12 +10,12 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from milepost.client.addresses import Address
 from milepost.protocol import frames, headers
-from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, APIS
+from milepost.protocol.apis import API_VERSIONS, APIS, BY_KEY, BY_NAME
 from milepost.protocol.messages import ApiVersionsResponse, MetadataResponse
 
 CLOSE, SILENCE = "close", "silence"
@@ -40,10 +40,8 @@ class FakeBroker:
 
     def close(self) -> None:
         # A plain close would leave the thread in accept() with the descriptor, and the port open.
-        try:
+        with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._listener.close()
         for each in self._open:
             each.close()
@@ -107,7 +105,9 @@ def metadata(brokers: list[FakeBroker], leaders: dict[str, list[int]], controlle
     """A cluster of these brokers (their node ids are their places) in which `leaders[topic][partition]` lead."""
     Topic = MetadataResponse.Topic
     return MetadataResponse(
-        brokers=[MetadataResponse.Broker(node_id=at, host=each.address.host, port=each.address.port) for at, each in enumerate(brokers)],
+        brokers=[
+            MetadataResponse.Broker(node_id=at, host=each.address.host, port=each.address.port) for at, each in enumerate(brokers)
+        ],
         controller_id=controller,
         topics=[
             Topic(

@@ -22,7 +22,9 @@ def test_addresses_are_read_in_order_and_once(text, addresses):
     assert parse_addresses(text) == addresses
 
 
-@pytest.mark.parametrize("text", ["", ",", "a:", "a:b", "a:0", "a:65536", ":9092", "::1", "[::1", "[]:1", "[::1]9", "http://a:1", "a:1:2", "a:\u0661"])
+@pytest.mark.parametrize(
+    "text", ["", ",", "a:", "a:b", "a:0", "a:65536", ":9092", "::1", "[::1", "[]:1", "[::1]9", "http://a:1", "a:1:2", "a:\u0661"]
+)
 def test_what_is_no_address_is_refused_with_the_form(text):
     with pytest.raises(InvalidArgument, match="HOST:PORT"):
         parse_addresses(text)

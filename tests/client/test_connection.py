@@ -57,7 +57,10 @@ def test_api_that_the_broker_does_not_serve_is_named(fake):
 
 def test_no_version_in_common_says_both_ranges(fake):
     fake.versions = {**ALL_VERSIONS, "Heartbeat": (7, 9)}
-    with Connection(fake.address) as connection, pytest.raises(UnsupportedVersion, match="speaks Heartbeat 7 to 9, this client 0 to 4"):
+    with (
+        Connection(fake.address) as connection,
+        pytest.raises(UnsupportedVersion, match="speaks Heartbeat 7 to 9, this client 0 to 4"),
+    ):
         connection.ask(HeartbeatRequest())
 
 
@@ -110,7 +113,7 @@ def test_nobody_listens_and_the_address_is_named():
 
 
 def test_host_that_has_no_address():
-    with pytest.raises(BrokerUnavailable, match="no broker answers at no-such-host.invalid:9092"):
+    with pytest.raises(BrokerUnavailable, match=r"no broker answers at no-such-host\.invalid:9092"):
         Connection(Address("no-such-host.invalid", 9092))
 
 
@@ -186,7 +189,9 @@ def test_answer_that_drips_in_too_slowly_ends_at_the_timeout(raw_server):
 def test_announced_size_out_of_bounds_is_refused_and_the_connection_closed(fake, size):
     fake.handlers["Heartbeat"] = lambda version, request: struct.pack(">i", size) + b"x" * 8
     with Connection(fake.address) as connection:
-        with pytest.raises(MalformedMessage, match=f"^{fake.address}: a frame of {size} bytes is announced, 1 to 104857600 are allowed") as caught:
+        with pytest.raises(
+            MalformedMessage, match=f"^{fake.address}: a frame of {size} bytes is announced, 1 to 104857600 are allowed"
+        ) as caught:
             connection.ask(HeartbeatRequest())
         assert caught.value.exit_code == 4
         assert not connection.is_open
@@ -209,7 +214,9 @@ def test_answer_to_another_request_is_refused(fake):
         connection.ask(HeartbeatRequest())
 
 
-@pytest.mark.parametrize("banner", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x46", b"SSH-2.0-OpenSSH_9.2\r\n"])
+@pytest.mark.parametrize(
+    "banner", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x46", b"SSH-2.0-OpenSSH_9.2\r\n"]
+)
 def test_something_else_than_a_broker_is_a_sentence_with_the_address(raw_server, banner):
     def talk(accepted: socket.socket) -> None:
         accepted.recv(1000)

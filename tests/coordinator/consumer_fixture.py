@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.coordinator.group_fixture import START_MS, Call, GroupBench, MemoryLog, Topics, topic_id
-
 from milepost.coordinator.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer_groups import ConsumerGroups
 from milepost.coordinator.consumer_settings import ConsumerGroupSettings
 from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+from tests.coordinator.group_fixture import START_MS, Call, GroupBench, MemoryLog, Topics, topic_id
 
 Owned = dict[str, list[int]]
 

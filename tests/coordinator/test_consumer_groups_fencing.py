@@ -199,7 +199,12 @@ def test_offsets_are_fetched_by_members_in_their_epoch_and_by_admins(bench, memb
 def test_consumer_groups_are_listed_as_such(bench):
     bench.joined("a")
     (listed,) = bench.call(ListGroupsRequest(types_filter=["Consumer"])).response.groups
-    assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == ("g", "consumer", "Stable", "consumer")
+    assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == (
+        "g",
+        "consumer",
+        "Stable",
+        "consumer",
+    )
     assert bench.call(ListGroupsRequest(types_filter=["Classic"])).response.groups == []
     assert bench.call(ListGroupsRequest(states_filter=["Reconciling"])).response.groups == []
 

@@ -17,7 +17,7 @@ from milepost.record.internal_topics.consumer_group_records import (
 )
 from milepost.record.records import Record
 from tests.coordinator.consumer_fixture import ConsumerBench
-from tests.coordinator.group_fixture import VISITS, MemoryLog
+from tests.coordinator.group_fixture import MemoryLog
 
 VISITS_ID = "dmlzaXRzAAAAAAAAAAAAAA"
 
@@ -242,11 +242,6 @@ def test_an_admin_removes_members_with_the_request_of_the_classic_protocol(bench
     left = bench.call(LeaveGroupRequest(group_id="g", members=leavers))
     assert [member.error_code for member in left.response.members] == [0, 0, 25, 25]
     assert bench.group().state_name == "Empty"
-
-
-def test_a_classic_join_to_a_group_with_members_is_refused(bench):
-    bench.joined("a")
-    assert bench.join(protocols=(("range", VISITS),)).error == 23
 
 
 # Kafka's own.

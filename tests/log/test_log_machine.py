@@ -72,6 +72,12 @@ class LogMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.log: Log = open_log(PARTITION, "a", self.config, clock=self.clock, disk=self.disk)
+        # What is no longer in the log is remembered as far as the snapshots went.
+        remembered = set()
+        for producer, entry in self.log.producers.producers.items():
+            remembered |= {(producer, one.first_offset) for one in entry.batches} | {(producer, entry.current_txn_first_offset)}
+        there = {one.base_offset for one in self.batches}
+        self.past = [one for one in self.past if one.base_offset in there or (one.producer_id, one.base_offset) in remembered]
 
     def teardown(self) -> None:
         self.disk.die()
@@ -234,8 +240,9 @@ class LogMachine(RuleBasedStateMachine):
         assert all(one.stored in there for one in must), f"{[one for one in must if one.stored not in there]} were flushed and are gone"
         assert there <= may
         self.batches = found
-        self.past = [one for one in self.past if not found or one.base_offset < found[0].base_offset or one.stored in there]
         self.is_rewritten = True
+        bases = {one.base_offset for one in found}
+        self.past = [one for one in self.past if one.base_offset in bases or not found or one.base_offset < found[0].base_offset]
 
     def feed(self) -> None:
         for number in range(self.fed, len(self.disk.trace)):

@@ -1,5 +1,4 @@
-"""Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what else would have been
-next.
+"""Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what would be next.
 
 A *synonym* is a place that has a value for the setting: the topic itself, then the broker property behind it as
 `dynamic_config` orders its places. The first synonym is the one in force. A setting that the broker was started with

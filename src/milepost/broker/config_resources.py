@@ -84,9 +84,7 @@ class BrokerSettings:
 
     def store(self, given: Mapping[str, str]) -> None:
         config = self._with(given)
-        cluster = self.broker.cluster
-        cluster.broker_configs[self.name] = dict(given)
-        cluster.save()
+        self.broker.cluster.alter_broker_config(self.name, given)
         self.broker.use_config(config)
 
     def _with(self, given: Mapping[str, str]) -> BrokerConfig:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,7 +78,8 @@ class SoloCluster:
                 f"{self.path}: not what this broker wrote ({error}); restore it, or move it away to start without topics"
             ) from error
 
-    def save(self) -> None:
+    def save(self, undo: Callable[[], object] = lambda: None) -> None:
+        """Write everything down. What cannot be written is undone: it would be gone after a restart."""
         content = {
             "version": VERSION,
             "topics": {
@@ -89,12 +90,22 @@ class SoloCluster:
             "quotas": self.client_quotas,
             "next_producer_id": self._next_producer_id,
         }
-        replace_file(self.disk, self.path, json.dumps(content, indent=1, sort_keys=True).encode())
+        try:
+            replace_file(self.disk, self.path, json.dumps(content, indent=1, sort_keys=True).encode())
+        except OSError as error:
+            undo()
+            raise KafkaStorage(f"{self.path}: cannot be written ({error}); nothing has been changed") from error
 
     def _remember(self, name: str, topic_id: str, partitions: int, configs: Mapping[str, str]) -> TopicState:
         topic = TopicState(name, topic_id_bytes(topic_id, name), topic_id, partitions, dict(configs))
-        self.topics[name] = self._by_id[topic.topic_id] = topic
+        self._add(topic)
         return topic
+
+    def _add(self, topic: TopicState) -> None:
+        self.topics[topic.name] = self._by_id[topic.topic_id] = topic
+
+    def _remove(self, topic: TopicState) -> None:
+        del self.topics[topic.name], self._by_id[topic.topic_id]
 
     def adopt(self, found: Iterable[tuple[TopicPartition, str | None]]) -> None:
         """Take in the partitions that are on disk: those of topics nobody told us about."""
@@ -127,30 +138,44 @@ class SoloCluster:
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> TopicState:
         topic = self._remember(name, random_topic_id(self.rng), partitions, configs or {})
-        self.save()
+        self.save(lambda: self._remove(topic))
         return topic
 
     def delete_topic(self, name: str) -> TopicState:
-        topic = self.topics.pop(name)
-        del self._by_id[topic.topic_id]
-        self.save()
+        topic = self.topics[name]
+        self._remove(topic)
+        self.save(lambda: self._add(topic))
         return topic
 
     def add_partitions(self, name: str, total: int) -> None:
-        self.topics[name].partitions = total
-        self.save()
+        topic = self.topics[name]
+        before, topic.partitions = topic.partitions, total
+        self.save(lambda: setattr(topic, "partitions", before))
 
     def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
-        self.topics[name].configs = dict(configs)
-        self.save()
+        topic = self.topics[name]
+        before, topic.configs = topic.configs, dict(configs)
+        self.save(lambda: setattr(topic, "configs", before))
+
+    # Brokers and clients.
+
+    def alter_broker_config(self, name: str, configs: Mapping[str, str]) -> None:
+        """Of a broker by its id, or of all brokers under ""."""
+        before, self.broker_configs = self.broker_configs, {**self.broker_configs, name: dict(configs)}
+        self.save(lambda: setattr(self, "broker_configs", before))
+
+    def alter_client_quotas(self, quotas: list[dict[str, Any]]) -> None:
+        before, self.client_quotas = self.client_quotas, quotas
+        self.save(lambda: setattr(self, "client_quotas", before))
 
     # Producer ids.
 
     def allocate_producer_id(self) -> int:
         """A producer id nobody had before. A block of them is claimed at a time, so that a crash loses ids and never repeats one."""
         if not self._producer_ids_left:
-            self._producer_ids_left = PRODUCER_ID_BLOCK
+            before = self._next_producer_id
             self._next_producer_id += PRODUCER_ID_BLOCK
-            self.save()
+            self.save(lambda: setattr(self, "_next_producer_id", before))
+            self._producer_ids_left = PRODUCER_ID_BLOCK
         self._producer_ids_left -= 1
         return self._next_producer_id - self._producer_ids_left - 1

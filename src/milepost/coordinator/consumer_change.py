@@ -69,9 +69,7 @@ class Change:
         self.put(ConsumerGroupMetadataKey(group_id), value)
 
     def target_epoch(self) -> None:
-        value = ConsumerGroupTargetAssignmentMetadataValue(
-            assignment_epoch=self.group.epoch, assignment_timestamp=self.now_ms
-        )
+        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=self.group.epoch, assignment_timestamp=self.now_ms)
         self.put(ConsumerGroupTargetAssignmentMetadataKey(self.group.group_id), value)
 
     def regex(self, pattern: str, topics: frozenset[str] | None) -> None:

@@ -31,9 +31,7 @@ def describe_groups(
             found = describe(group, cluster, default_assignor)
         else:
             message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-            found = Described(
-                group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, members=[]
-            )
+            found = Described(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, members=[])
         if request.include_authorized_operations and not found.error_code:
             found.authorized_operations = GROUP_OPERATIONS
         described.append(found)
@@ -48,8 +46,7 @@ def describe(group: ConsumerGroup, cluster: ClusterTopics, default_assignor: str
         assignment_epoch=group.target_epoch,
         assignor_name=group.preferred_assignor(default_assignor),
         members=[
-            describe_member(member, group.target_of(member.member_id), cluster)
-            for _, member in sorted(group.members.items())
+            describe_member(member, group.target_of(member.member_id), cluster) for _, member in sorted(group.members.items())
         ],
     )
 

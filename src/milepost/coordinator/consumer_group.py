@@ -80,6 +80,8 @@ class ConsumerGroup:
         """Topics may have changed since the epoch was last decided."""
         self.sessions: dict[str, Handle] = {}
         self.revocations: dict[str, Handle] = {}
+        self.rejoins: dict[str, Handle] = {}
+        """Timers of members by their ids."""
         self.writes_in_flight = 0
         self.after_writes: list[Callable[[int], None]] = []
         """Answers that tell of what is not in the log yet."""
@@ -293,9 +295,9 @@ class ConsumerGroup:
 
     def close(self, error_code: int) -> list[Owed]:
         self.is_dead = True
-        for timer in (*self.sessions.values(), *self.revocations.values()):
-            timer.cancel()
-        self.sessions.clear()
-        self.revocations.clear()
+        for timers in (self.sessions, self.revocations, self.rejoins):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
         waiting, self.after_writes = self.after_writes, []
         return [(answer, error_code) for answer in waiting]

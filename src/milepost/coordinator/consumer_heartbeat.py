@@ -1,21 +1,21 @@
 """What a ConsumerGroupHeartbeat says, and why it may be refused.
 
-    member epoch   the request                         says
-    0              has everything                      the member joins, or joins again; it owns nothing
-    above 0        only what has changed, null: not    it is alive; the partitions it owns when they changed
-    -1             -                                   it leaves for good
-    -2             has an instance id                  a static member leaves for a while
+member epoch   the request                         says
+0              has everything                      the member joins, or joins again; it owns nothing
+above 0        only what has changed, null: not    it is alive; the partitions it owns when they changed
+-1             -                                   it leaves for good
+-2             has an instance id                  a static member leaves for a while
 
-    refused with                      when
-    42 INVALID_REQUEST                a field is missing or makes no sense
-    112 UNSUPPORTED_ASSIGNOR          it asks for an assignor that is not configured here
-    128 INVALID_REGULAR_EXPRESSION    its pattern is none, or takes too long
-    81 GROUP_MAX_SIZE_REACHED         the group is full
-    25 UNKNOWN_MEMBER_ID              it is not a member, or there is no such group: some clients take 69 for fatal
-    110 FENCED_MEMBER_EPOCH           its epoch is not the one we know; the one before is accepted from a member that owns nothing it should
-                                      not, since it may not have got our last answer
-    82 FENCED_INSTANCE_ID             somebody else is this instance now
-    111 UNRELEASED_INSTANCE_ID        somebody else is this instance, and has not left
+refused with                      when
+42 INVALID_REQUEST                a field is missing or makes no sense
+112 UNSUPPORTED_ASSIGNOR          it asks for an assignor that is not configured here
+128 INVALID_REGULAR_EXPRESSION    its pattern is none, or takes too long
+81 GROUP_MAX_SIZE_REACHED         the group is full
+25 UNKNOWN_MEMBER_ID              it is not a member, or there is no such group: some clients take 69 for fatal
+110 FENCED_MEMBER_EPOCH           its epoch is not the one we know; the one before is accepted from a member that owns nothing it should
+                                  not, since it may not have got our last answer
+82 FENCED_INSTANCE_ID             somebody else is this instance now
+111 UNRELEASED_INSTANCE_ID        somebody else is this instance, and has not left; classic members do not say when they leave
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def find_member(
         if member is not None and member.member_id != member_id:
             if not is_join:
                 raise fenced_instance(member_id, request.instance_id, member)
-            if not member.is_away:
+            if not member.is_away and member.classic is None:
                 raise Refused(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the instance id"
@@ -169,7 +169,7 @@ def described(
 ) -> ConsumerMember:
     """The member with what the request says; a static one that comes back keeps its partitions under the new id."""
     member = known or ConsumerMember(member_id=member_id)
-    if known is not None and known.is_away:
+    if known is not None and (known.is_away or known.member_id != member_id):
         member = replace(as_newcomer(known, known.assigned), member_id=member_id)
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return replace(

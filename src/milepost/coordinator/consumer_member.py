@@ -60,15 +60,16 @@ class ConsumerMember:
         """What nobody else may have: it works on these, or has not said that it stopped."""
         return self.assigned | self.pending_revocation
 
+    def having(self, assigned: Partitions) -> ConsumerMember:
+        return replace(self, assigned=assigned)
+
     def has_reached(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 def as_newcomer(member: ConsumerMember, assigned: Partitions) -> ConsumerMember:
     """The same member before its first epoch, with what is kept for it."""
-    return replace(
-        member, epoch=0, previous_epoch=0, state=MemberState.STABLE, assigned=assigned, pending_revocation=NOTHING
-    )
+    return replace(member, epoch=0, previous_epoch=0, state=MemberState.STABLE, assigned=assigned, pending_revocation=NOTHING)
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:

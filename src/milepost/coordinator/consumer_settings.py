@@ -5,7 +5,9 @@
     group.consumer.heartbeat.interval.ms     heartbeat_interval_ms
     group.consumer.max.size                  max_size
     group.consumer.assignors                 assignors, the default first
-    group.consumer.migration.policy          migration_policy
+    group.consumer.migration.policy          migration_policy: disabled, upgrade, downgrade or bidirectional
+
+A session timeout of a member that speaks the classic protocol is its own.
 """
 
 from __future__ import annotations

@@ -99,9 +99,7 @@ def assign(change: Change, cluster: ClusterTopics, default_assignor: str) -> Non
         if subscription not in by_subscription:
             by_subscription[subscription] = frozenset(ids[name] for name in group.topics_of(member) if name in ids)
         subscribers.append(
-            Subscriber(
-                member.member_id, member.instance_id, by_subscription[subscription], group.target_of(member.member_id)
-            )
+            Subscriber(member.member_id, member.instance_id, by_subscription[subscription], group.target_of(member.member_id))
         )
     assignor = ASSIGNORS[group.preferred_assignor(default_assignor)]
     targets = assignor(subscribers, {topic.topic_id: topic.partitions for topic in topics})

@@ -131,5 +131,7 @@ def resolve(pattern: str, topics: Collection[str]) -> frozenset[str]:
         if program.matches(name):
             found.append(name)
         if program.steps > limit:
-            raise RegularExpressionError(f"{pattern[:100]!r} takes more than {limit} steps on {len(topics)} topics; make it simpler")
+            raise RegularExpressionError(
+                f"{pattern[:100]!r} takes more than {limit} steps on {len(topics)} topics; make it simpler"
+            )
     return frozenset(found)

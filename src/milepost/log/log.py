@@ -30,6 +30,7 @@ from milepost.files import HandlePool, remove_file
 from milepost.log.appending import AppendableLog
 from milepost.log.epochs import LeaderEpochCache
 from milepost.log.partition_name import TopicPartition
+from milepost.log.producer_window import restore_windows
 from milepost.log.producers import ProducerStateManager
 from milepost.log.scheduler import Scheduler
 from milepost.log.segments import LogSegments
@@ -278,6 +279,7 @@ class Log(AppendableLog):
             self.replay_producers(self.producers.map_end_offset, offset)
             self.producers.update_map_end_offset(offset)
             self.producers.take_snapshot()
+            restore_windows(self)
         except OSError as error:
             raise self.fail(error) from error
         return True

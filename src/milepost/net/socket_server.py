@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from milepost.errors import InvalidArgument
 from milepost.net.acceptor import Acceptor
 from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
@@ -177,7 +178,10 @@ class SocketServer:
         self.loop.post(self.loop.stop)
 
     def resize_handlers(self, size: int) -> None:
-        self._pools[-1].resize(size)
+        """Change `num.io.threads` while the server runs."""
+        if not self._pools:
+            raise InvalidArgument("requests are handled on the network thread here: there is no pool of handlers to resize")
+        self._pools[-1].resize(size)  # the data plane's is made last
 
     def shutdown(self) -> None:
         """Take no more connections, end the handlers, send what is ready, close everything."""

@@ -13,6 +13,7 @@ from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuot
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.cluster.solo import SoloCluster
 
 KEY = 49
 Wanted = AlterClientQuotasRequest.Entry
@@ -21,24 +22,25 @@ Parts = tuple[tuple[str, str | None], ...]
 
 
 def handle(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
-    cluster = context.broker.cluster
-    entries = {parts_of(entry): entry for entry in request.entries}
     twice = repeated(parts_of(entry) for entry in request.entries)
-    stored, answers = cluster.client_quotas, []
-    for parts, entry in entries.items():
+    answers = []
+    for parts, entry in {parts_of(entry): entry for entry in request.entries}.items():
         answer = Answer(error_message=None, entity=[Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts])
         try:
             if parts in twice:
                 raise InvalidRequest("the entity is in the request more than once")
-            entity = entity_of(list(parts))
-            stored = with_changes(stored, entity, changes_of(entry, entity))
+            alter(entry, parts, context.broker.cluster, request.validate_only)
         except MilepostError as error:
             answer.error_code, answer.error_message = error.code, str(error)
         answers.append(answer)
-    if not request.validate_only and stored is not cluster.client_quotas:
-        cluster.client_quotas = stored
-        cluster.save()
     return AlterClientQuotasResponse(entries=answers)
+
+
+def alter(entry: Wanted, parts: Parts, cluster: SoloCluster, validate_only: bool) -> None:
+    entity = entity_of(list(parts))
+    changes = changes_of(entry, entity)
+    if not validate_only:
+        cluster.alter_client_quotas(with_changes(cluster.client_quotas, entity, changes))
 
 
 def parts_of(entry: Wanted) -> Parts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -53,7 +54,10 @@ def delete(group: list[Wanted], broker: Broker, version: int) -> Answer:
     if topic is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return refuse(wanted, code, "there is no such topic")
-    broker.delete_topic(topic.name)
+    try:
+        broker.delete_topic(topic.name)
+    except MilepostError as error:
+        return refuse(wanted, error.code, str(error))
     return Answer(name=topic.name, topic_id=topic.topic_id)
 
 

@@ -38,7 +38,10 @@ def describe(path: str, wanted: Collection[TopicPartition], logs: LogManager) ->
     for name, log in sorted(logs.logs.items()):
         if name in wanted and os.path.dirname(log.directory) == path:
             topics.setdefault(name.topic, []).append(log)
-    total, usable = logs.disk.space(path)
+    try:
+        total, usable = logs.disk.space(path)
+    except OSError:
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(path))
     return Result(
         log_dir=os.path.abspath(path),
         topics=[Result.Topic(name=topic, partitions=[size_of(log) for log in found]) for topic, found in topics.items()],
