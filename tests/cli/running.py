@@ -15,8 +15,8 @@ class Ran(NamedTuple):
     errors: list[str]
 
 
-def run(*arguments: object, env: dict[str, str] | None = None) -> Ran:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=env)
+def run(*arguments: object, env: dict[str, str] | None = None, stdin: bytes | None = None) -> Ran:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=env, input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout.splitlines(), result.stderr.splitlines())

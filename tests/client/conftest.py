@@ -63,7 +63,7 @@ def cluster_of(pauses: Pauses):
     made: list[Cluster] = []
 
     def make(*brokers: FakeBroker, timeout: float = 5, **options: object) -> Cluster:
-        retries = Retries(timeout=60, sleep=pauses.append)
+        retries = Retries(attempts=10, timeout=60, sleep=pauses.append)
         cluster = Cluster([str(broker.address) for broker in brokers], timeout=timeout, retries=retries, **options)
         made.append(cluster)
         return cluster

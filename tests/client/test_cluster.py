@@ -22,10 +22,10 @@ from milepost.protocol.messages import (
     MetadataResponse,
 )
 from tests.client.fake_broker import CLOSE, FakeBroker, fake_brokers, metadata
+from tests.client.topics import make_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OK = object()
-from tests.client.topics import make_topic
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 
 import pytest
 
@@ -17,15 +18,15 @@ from milepost.protocol.messages import FetchResponse, ListOffsetsResponse
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.client.fake_broker import CLOSE, SILENCE, FakeBroker, fake_brokers, metadata
+from tests.client.topics import make_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-from tests.client.topics import make_topic
 
 
 @pytest.fixture
 def topic(broker, cluster, request) -> TopicPartition:
     """A topic of one partition with ten records, two to a batch, at times 1000, 1010, …"""
-    name = f"ten-{abs(hash(request.node.name))}"
+    name = f"ten-{zlib.crc32(request.node.name.encode())}"
     make_topic(cluster, name, 1)
     with Producer(cluster) as producer:
         for number in range(10):

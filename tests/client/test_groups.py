@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -26,7 +27,7 @@ from tests.client.topics import make_topic
 @pytest.fixture
 def topic(broker, cluster, request) -> str:
     """Two partitions with three records each."""
-    name = f"groups-{abs(hash(request.node.name))}"
+    name = f"groups-{zlib.crc32(request.node.name.encode())}"
     make_topic(cluster, name, 2)
     with Producer(cluster) as producer:
         for number in range(6):
@@ -96,7 +97,7 @@ def test_deleted_topic_does_not_stand_in_the_way(broker, cluster, topic):
     commit(cluster, "survivor", {TopicPartition(topic, 0): 1, TopicPartition("going", 0): 0})
     fresh = describe_group(cluster, "survivor")
     delete_topics(cluster, ["going"])
-    assert {row.partition.topic for row in group_lag(cluster, fresh)} <= {topic, "going"}
+    assert {row.partition.topic for row in group_lag(cluster, fresh)} == {topic}
 
 
 def test_groups_of_every_broker_are_listed_once(cluster_of):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from milepost.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, Committed, FoundOffset, commit, committed, ends, list_offsets
@@ -13,7 +15,7 @@ from tests.client.topics import make_topic
 
 @pytest.fixture
 def topic(broker, cluster, request) -> TopicPartition:
-    name = f"offsets-{abs(hash(request.node.name))}"
+    name = f"offsets-{zlib.crc32(request.node.name.encode())}"
     make_topic(cluster, name, 2)
     with Producer(cluster) as producer:
         for timestamp in (1000, 3000, 2000):

@@ -139,9 +139,10 @@ async def test_two_members_share_and_the_one_left_takes_over(served):
     first, second = consuming(served, topic, group_id=group), consuming(served, topic, group_id=group)
 
     async def until_they_have(*counts: int) -> None:
-        async with asyncio.timeout(SECONDS):
-            while tuple(len(member.assignment()) for member in [first, second][: len(counts)]) != counts:
-                await asyncio.sleep(0.05)
+        deadline = asyncio.get_running_loop().time() + SECONDS
+        while (has := tuple(len(member.assignment()) for member in [first, second][: len(counts)])) != counts:
+            assert asyncio.get_running_loop().time() < deadline, f"after {SECONDS} s the members have {has}, not {counts}"
+            await asyncio.sleep(0.05)
 
     await first.start()
     await until_they_have(4)

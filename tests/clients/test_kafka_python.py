@@ -136,21 +136,23 @@ class Member(threading.Thread):
         super().__init__()
         self.consumer = consumer
         self.leaving = threading.Event()
-        self.assigned = 0
         self.start()
 
     def run(self) -> None:
         while not self.leaving.is_set():
-            self.consumer.poll(2000, update_offsets=False)
-            self.assigned = len(self.consumer.assignment())
+            self.consumer.poll(1000)
         self.consumer.close()
+
+    @property
+    def assigned(self) -> int:
+        return len(self.consumer.assignment())
 
     def leave(self) -> None:
         self.leaving.set()
         self.join(SECONDS)
 
 
-def test_two_members_share_and_the_one_left_takes_over(served, admin, producer, consumer):
+def test_two_members_share_and_the_one_left_takes_over(served, admin, consumer):
     topic, group = served.name(), served.name("group")
     admin.create_topics({topic: {"num_partitions": 4}})
     members = [Member(consumer(topic, group_id=group))]

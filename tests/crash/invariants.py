@@ -329,7 +329,9 @@ def check_producers(log: Log, visible: list[Facts], expected: Expected) -> None:
     for producer_id, entry in log.producers.producers.items():
         state, window = comparable(entry)[:4], comparable(entry)[4]
         known = [side.producers[producer_id].comparable() for side in replays if producer_id in side.producers]
-        if state not in [one[:4] for one in known]:
+        # The newest record of a batch may be cleaned away, and with it the time that the batch says.
+        compared = (0, 1, 3) if expected.is_rewritten else (0, 1, 2, 3)
+        if [state[at] for at in compared] not in [[one[at] for at in compared] for one in known]:
             raise Broken(f"I-6: producer {producer_id} is {state}, a replay gives {known}")
         longest = most.producers[producer_id].comparable()[4]
         shortest = least.producers[producer_id].comparable()[4] if producer_id in least.producers else ()

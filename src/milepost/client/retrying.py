@@ -2,7 +2,7 @@
 
 A request is tried again when the broker's error says that it may go better later (`ErrorCode.is_retriable`), or when the connection
 was lost. The pauses double from `first_pause` to `longest_pause`; there are at most `attempts` attempts, and none begins after
-`timeout` seconds. Then the last error is the answer.
+`timeout` seconds: long enough for a broker to restart. Then the last error is the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from milepost.protocol.error_codes import RETRIABLE, error_name
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    attempts: int = 10
+    attempts: int = 40
     first_pause: float = 0.05
     longest_pause: float = 1.0
     timeout: float = 30.0

@@ -30,7 +30,7 @@ def describe_groups(
         elif isinstance(group, ConsumerGroup):
             found = describe(group, cluster, default_assignor)
         else:
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+            message = f"there is no group {group_id}" if group is None else f"group {group_id} is a classic group"
             found = Described(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, members=[])
         if request.include_authorized_operations and not found.error_code:
             found.authorized_operations = GROUP_OPERATIONS

@@ -71,7 +71,7 @@ class ConsumerGroups:
                 consumer_heartbeat.validate(request, version, self.settings.assignors)
                 error = self.registry.unavailable(request.group_id)
                 if error:
-                    raise Refused(error, f"Group {request.group_id}: {error_name(error)}.")
+                    raise Refused(error, f"group {request.group_id}: {error_name(error)}")
                 if consumer_heartbeat.is_leave(request):
                     self._leave(request, answer)
                 else:
@@ -91,7 +91,7 @@ class ConsumerGroups:
         if known is None and len(group.members) >= self.settings.max_size:
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {self.settings.max_size} members.",
+                f"group {group.group_id} is full: it has {len(group.members)} members, and at most {self.settings.max_size} are allowed",
             )
         member = consumer_heartbeat.described(known, request, member_id, client)
         if member.topic_regex and (known is None or known.topic_regex != member.topic_regex):
@@ -108,7 +108,7 @@ class ConsumerGroups:
             if error_code:
                 if not group.revision:
                     self._take_back(group, replaced)
-                self._answer(answer, group_error(error_code), f"The group could not be written: {error_name(error_code)}.")
+                self._answer(answer, group_error(error_code), f"the change could not be written: {error_name(error_code)}")
             else:
                 self.runtime.outbox.put(answer, response)
 
@@ -121,7 +121,7 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return Change(group, now), None
         if request.member_epoch != 0:
-            raise consumer_heartbeat.unknown(f"Group {request.group_id} is not a consumer group.")
+            raise consumer_heartbeat.unknown(f"there is no consumer group {request.group_id}")
         change = Change(ConsumerGroup(request.group_id), now)
         if group is None:
             return change, None
@@ -130,9 +130,7 @@ class ConsumerGroups:
         if not group.is_empty:
             fault = upgrade_fault(group, self.settings.max_size) if self.settings.may_upgrade else "upgrades are not allowed"
             if fault is not None:
-                raise Refused(
-                    ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a classic group and stays one: {fault}."
-                )
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {request.group_id} is a classic group and stays one: {fault}")
             fill_from_classic(change, group, self.cluster)
         return change, group
 
@@ -156,9 +154,7 @@ class ConsumerGroups:
         try:
             resolve(pattern, self.cluster.topics)
         except RegularExpressionError as error:
-            raise Refused(
-                ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex is not a valid regular expression: {error}."
-            ) from error
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern cannot be used: {error}") from error
 
     def _response(self, member: ConsumerMember, assigned: Partitions | None) -> ConsumerGroupHeartbeatResponse:
         assignment = None
@@ -181,12 +177,12 @@ class ConsumerGroups:
     def _leave(self, request: ConsumerGroupHeartbeatRequest, answer: Answer) -> None:
         group = self.registry.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            raise consumer_heartbeat.unknown(f"Group {request.group_id} is not a consumer group.")
+            raise consumer_heartbeat.unknown(f"there is no consumer group {request.group_id}")
         member = consumer_heartbeat.find_leaver(group, request)
 
         def written(error_code: int) -> None:
             if error_code:
-                self._answer(answer, group_error(error_code), f"The group could not be written: {error_name(error_code)}.")
+                self._answer(answer, group_error(error_code), f"the change could not be written: {error_name(error_code)}")
             else:
                 response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
                 self.runtime.outbox.put(answer, response)

@@ -43,17 +43,17 @@ def validate(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Co
     epoch = request.member_epoch
     fault = None
     if not request.group_id:
-        fault = "GroupId can't be empty."
+        fault = "the group id is empty"
     elif request.instance_id == "":
-        fault = "InstanceId can't be empty."
+        fault = "the instance id is empty; a member without one sends null"
     elif request.rack_id == "":
-        fault = "RackId can't be empty."
+        fault = "the rack id is empty; a member without one sends null"
     elif not request.member_id and (version >= CLIENT_MAKES_MEMBER_ID or epoch != 0):
-        fault = "MemberId can't be empty."
+        fault = "the member id is empty, and the client has to make one"
     elif epoch < STATIC_LEAVE_EPOCH:
-        fault = f"MemberEpoch {epoch} is invalid."
+        fault = f"member epoch {epoch} means nothing; the lowest is -2"
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        fault = "InstanceId can't be null when a static member leaves for a while."
+        fault = "member epoch -2 is for static members, and there is no instance id"
     elif epoch == 0:
         fault = validate_join(request)
     if fault is not None:
@@ -61,17 +61,17 @@ def validate(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Co
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise Refused(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+            f"there is no assignor {request.server_assignor!r} here, only {', '.join(assignors)}",
         )
 
 
 def validate_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == -1:
-        return "RebalanceTimeoutMs must be provided in first request."
+        return "a member that joins has to say its rebalance timeout"
     if request.topic_partitions is None or request.topic_partitions:
-        return "TopicPartitions must be empty when (re-)joining."
+        return "a member that joins owns no partitions, and has to say so with an empty list"
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        return "a member that joins has to say what it subscribes to: names, a pattern, or none of them as an empty list"
     return None
 
 
@@ -100,15 +100,14 @@ def find_member(
     if request.instance_id is not None:
         member = group.static_member(request.instance_id)
         if member is None and not is_join:
-            raise unknown(f"Instance id {request.instance_id} is unknown.")
+            raise unknown(f"group {group.group_id} has no instance {request.instance_id}")
         if member is not None and member.member_id != member_id:
             if not is_join:
                 raise fenced_instance(member_id, request.instance_id, member)
             if not member.is_away and member.classic is None:
                 raise Refused(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
-                    f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the instance id"
-                    f" is owned by {member.member_id} member.",
+                    f"instance {request.instance_id} is member {member.member_id}, which has not left; {member_id} has to wait",
                 )
             return member
         if member is not None and is_join and member.is_away:
@@ -116,7 +115,7 @@ def find_member(
     else:
         member = group.members.get(member_id)
         if member is None and not is_join:
-            raise unknown(f"Member {member_id} is not a member of group {group.group_id}.")
+            raise unknown(f"group {group.group_id} has no member {member_id}")
     if member is not None:
         validate_epoch(member, request.member_epoch, owned)
     return member
@@ -128,14 +127,12 @@ def validate_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None)
     if epoch > member.epoch:
         raise Refused(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a greater member epoch ({epoch}) than the one known by the group coordinator"
-            f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
+            f"member epoch {epoch} is ahead of {member.epoch}, the one we know; join again with epoch 0, without any partitions",
         )
     if epoch != member.previous_epoch or owned is None or not owned <= member.assigned:
         raise Refused(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a smaller member epoch ({epoch}) than the one known by the group coordinator"
-            f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
+            f"member epoch {epoch} is behind {member.epoch}, the one we know; join again with epoch 0, without any partitions",
         )
 
 
@@ -143,11 +140,11 @@ def find_leaver(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) ->
     if request.instance_id is None:
         member = group.members.get(request.member_id)
         if member is None:
-            raise unknown(f"Member {request.member_id} is not a member of group {group.group_id}.")
+            raise unknown(f"group {group.group_id} has no member {request.member_id}")
         return member
     member = group.static_member(request.instance_id)
     if member is None:
-        raise unknown(f"Instance id {request.instance_id} is unknown.")
+        raise unknown(f"group {group.group_id} has no instance {request.instance_id}")
     if member.member_id != request.member_id:
         raise fenced_instance(request.member_id, request.instance_id, member)
     return member
@@ -160,7 +157,7 @@ def unknown(message: str) -> Refused:
 def fenced_instance(member_id: str, instance_id: str, member: ConsumerMember) -> Refused:
     return Refused(
         ErrorCode.FENCED_INSTANCE_ID,
-        f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        f"instance {instance_id} is member {member.member_id} now, not {member_id}",
     )
 
 

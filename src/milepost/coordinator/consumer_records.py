@@ -77,7 +77,8 @@ def owned_partitions(partitions: Partitions) -> tuple[OwnedPartitions, ...]:
 
 
 def partitions_in(topics: tuple[OwnedPartitions, ...] | tuple[TargetPartitions, ...]) -> Partitions:
-    return frozenset((topic.topic_id.bytes, partition) for topic in topics for partition in topic.partitions)
+    by_id = ((topic.topic_id.bytes, topic.partitions) for topic in topics)
+    return frozenset((topic_id, partition) for topic_id, partitions in by_id for partition in partitions)
 
 
 def state_in(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:

@@ -77,8 +77,19 @@ class SocketServer:
         self.fatal_error: BaseException | None = None
         self.data_requests = self._request_channel(handler, on_completed, self.settings.queued_max_requests)
         self.control_requests = self._request_channel(handler, on_completed, CONTROL_PLANE_QUEUE)
-        self.acceptors = [self._bind(listener) for listener in listeners]
-        self.control_acceptor = self._bind(control_listener) if control_listener else None
+        self.acceptors: list[Acceptor] = []
+        self.control_acceptor: Acceptor | None = None
+        try:
+            for listener in listeners:
+                self.acceptors.append(self._bind(listener))
+            self.control_acceptor = self._bind(control_listener) if control_listener else None
+        except BaseException:
+            # Nobody gets to see this server, so nobody else can close what it has.
+            for acceptor in self.acceptors:
+                acceptor.stop()
+            for loop in filter(None, (self.loop, self._control_loop)):
+                loop.close()
+            raise
         self._pools: list[RequestHandlerPool] = []
         self._threads: list[threading.Thread] = []
         self.processors: list[Processor] = []

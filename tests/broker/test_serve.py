@@ -1,0 +1,195 @@
+"""`milepost serve` as a program: what it prints, how it stops, what it refuses, and that what it was told is there again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from milepost.client.admin import create_topic
+from milepost.client.cluster import Cluster
+from milepost.client.consumer import Consumer
+from milepost.client.offsets import EARLIEST, LATEST, ends
+from milepost.client.producer import Producer
+from milepost.log.partition_name import TopicPartition
+from milepost.record.records import Record
+
+COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
+CLEAN = ".kafka_cleanshutdown"
+
+
+class Served:
+    """A running `milepost serve`, ready: the lines it printed and where it listens."""
+
+    def __init__(self, process: subprocess.Popen[str]):
+        self.process = process
+        assert process.stdout is not None
+        self.lines: list[str] = []
+        while not self.lines or not self.lines[-1].startswith("ready "):
+            line = process.stdout.readline()
+            assert line, f"it ended before it was ready: {self.lines} {process.stderr.read() if process.stderr else ''}"
+            self.lines.append(line.rstrip("\n"))
+        self.address = self.lines[-1].removeprefix("ready ")
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """The exit code, and what it said after `ready`."""
+        self.process.send_signal(number)
+        out, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, out, errors
+
+
+@contextmanager
+def serving(data: Path, *arguments: str, port: int = 0) -> Iterator[Served]:
+    command = [*COMMAND, "--data", str(data), "--port", str(port), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield Served(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def refused(*arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def read_all(address: str, topic: str) -> dict[int, list[Record]]:
+    with Cluster(address) as cluster:
+        partitions = [TopicPartition(topic, part.partition) for part in cluster.topic(topic).partitions]
+        last = ends(cluster, partitions, LATEST)
+        found: dict[int, list[Record]] = {partition.partition: [] for partition in partitions}
+        with Consumer(cluster, ends(cluster, partitions, EARLIEST)) as consumer:
+            while any(consumer.positions[partition] < last[partition] for partition in partitions):
+                for partition, records in consumer.poll(5).items():
+                    found[partition.partition] += records
+    return found
+
+
+def test_it_says_where_the_data_is_and_what_a_client_needs_and_last_that_it_is_ready(tmp_path):
+    with serving(tmp_path / "data") as served:
+        host, _, port = served.address.rpartition(":")
+        assert (host, int(port) > 0) == ("127.0.0.1", True)
+        assert [line.split(maxsplit=2) for line in served.lines[:-1]] == [
+            ["data", "directory", str(tmp_path / "data")],
+            ["for", "a", f"client     bootstrap.servers={served.address}"],
+        ]
+        with Cluster(served.address) as cluster:
+            assert list(cluster.refresh(()).nodes) == [0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_it_cleanly_without_a_word(tmp_path, number):
+    with serving(tmp_path) as served:
+        assert not (tmp_path / CLEAN).exists()
+        assert served.stop(number) == (0, "", "")
+    assert (tmp_path / CLEAN).exists()
+
+
+def test_clients_that_are_connected_do_not_keep_it_from_stopping(tmp_path):
+    with serving(tmp_path) as served, Cluster(served.address) as cluster:
+        create_topic(cluster, "t")
+        with Consumer(cluster, {TopicPartition("t", 0): 0}) as consumer:
+            consumer._ask(30.0, [])
+            assert served.stop() == (0, "", "")
+
+
+def test_port_in_use_is_one_sentence_and_3(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, errors = refused("--data", str(tmp_path), "--port", str(port))
+    assert (code, out, errors.count("\n")) == (3, "", 1)
+    assert errors.startswith("milepost: ")
+    assert f"127.0.0.1:{port}" in errors
+
+
+def test_directory_in_use_is_one_sentence_with_the_owners_pid_and_3(tmp_path):
+    with serving(tmp_path) as served:
+        code, out, errors = refused("--data", str(tmp_path), "--port", "0")
+        assert (code, out, errors.count("\n")) == (3, "", 1)
+        assert errors.startswith("milepost: ")
+        assert str(tmp_path) in errors
+        assert str(served.process.pid) in errors
+        with Cluster(served.address) as cluster:
+            assert list(cluster.refresh(()).nodes) == [0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--port", "99999"], 2),
+        (["-X", "log.segment.bytes=many"], 2),
+        (["-X", "listeners=nonsense"], 2),
+        (["--config", "no-such-file.properties"], 3),
+        (["--frobnicate"], 2),
+    ],
+)
+def test_wrong_settings_are_told_before_anything_is_made(tmp_path, arguments, code):
+    ended, out, errors = refused("--data", str(tmp_path / "data"), *arguments)
+    assert (ended, out) == (code, "")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "data").exists()
+
+
+def test_restart_keeps_topics_settings_and_records(tmp_path):
+    with serving(tmp_path) as served:
+        with Cluster(served.address) as cluster:
+            create_topic(cluster, "kept", partitions=2, configs={"retention.ms": "-1"})
+            topic_id = cluster.topic("kept").topic_id
+            with Producer(cluster) as producer:
+                for number in range(100):
+                    producer.send("kept", b"v%d" % number, partition=number % 2)
+        assert served.stop()[0] == 0
+    with serving(tmp_path) as served:
+        with Cluster(served.address) as cluster:
+            assert cluster.topic("kept").topic_id == topic_id
+        found = read_all(served.address, "kept")
+        assert [record.value for record in found[0]] == [b"v%d" % number for number in range(0, 100, 2)]
+        assert [record.value for record in found[1]] == [b"v%d" % number for number in range(1, 100, 2)]
+        assert json.loads((tmp_path / "milepost.cluster.json").read_text())["topics"]["kept"]["config"] == {"retention.ms": "-1"}
+        assert served.stop()[0] == 0
+
+
+def test_acknowledged_records_survive_a_kill(tmp_path):
+    with serving(tmp_path) as served:
+        with Cluster(served.address) as cluster, Producer(cluster) as producer:
+            for number in range(50):
+                producer.send("survived", b"v%d" % number)
+        assert served.stop(signal.SIGKILL)[0] == -signal.SIGKILL
+    assert not (tmp_path / CLEAN).exists()
+    with serving(tmp_path) as served:
+        assert [record.value for record in read_all(served.address, "survived")[0]] == [b"v%d" % number for number in range(50)]
+
+
+def test_settings_come_from_the_file_and_a_flag_beats_it(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=5\nlog.segment.bytes=1000000\n")
+    with (
+        serving(tmp_path / "data", "--config", str(file), "-X", "num.partitions=3") as served,
+        Cluster(served.address) as cluster,
+    ):
+        assert create_topic(cluster, "t").partitions == 3
+
+
+@pytest.mark.parametrize(("version", "count"), [("2.4.1", 1653), ("3.9.1", 1224), ("4.3.0", 1221)])
+def test_directory_that_kafka_left_behind_is_served_to_the_last_record(golden, tmp_path, version, count):
+    case = f"page_visits/kafka-{version}"
+    data = golden(case, tmp_path) / "logdir"
+    # The records are from 2023, and a topic's settings are not in its directory.
+    with serving(data, "-X", "log.retention.ms=-1") as served:
+        found = read_all(served.address, "page_visits")
+        assert served.stop()[0] == 0
+    assert sum(map(len, found.values())) == count
+    for number, records in found.items():
+        expected = golden.expected(case, f"page_visits-{number}")
+        rows = [row for segment in expected["segments"] for row in segment["records"]]
+        assert [[each.offset, each.timestamp, each.key.decode(), each.value.decode()] for each in records] == [
+            [row[0], row[1], row[3], row[4]] for row in rows
+        ]

@@ -1,0 +1,180 @@
+"""Kafka's own command-line tools, of 3.9.1 and of 4.3.0, as an operator types them; with them run Kafka's Java clients.
+
+A tool is a JVM of its own and takes a second to start, so a test walks through what belongs together.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from milepost.codec.compression import Codec
+from tests.clients.java_tools import JavaTools, jars
+from tests.clients.served import Served
+
+pytestmark = pytest.mark.kafka
+CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+
+
+@pytest.fixture(scope="module", params=["3.9.1", "4.3.0"])
+def tools(request: pytest.FixtureRequest, served: Served) -> JavaTools:
+    jars(request.param)
+    return JavaTools(request.param, served.bootstrap)
+
+
+@pytest.fixture
+def topic(tools: JavaTools, served: Served) -> str:
+    name = served.name()
+    tools.run("topics", "--create", "--topic", name, "--partitions", "1")
+    return name
+
+
+def produce(tools: JavaTools, topic: str, lines: list[str], *arguments: str) -> None:
+    tools.run("console-producer", "--topic", topic, *arguments, given="".join(f"{line}\n" for line in lines))
+
+
+def consume(tools: JavaTools, topic: str, count: int, *arguments: str) -> list[str]:
+    limits = ["--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000"]
+    return tools.run("console-consumer", "--topic", topic, *limits, *arguments).splitlines()
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of the lines below a table's heading; 3.9.1 ends some rows with blanks and no line break."""
+    return [line.split() for line in table.splitlines() if line.strip()][1:]
+
+
+def test_topics_are_created_described_grown_and_deleted(tools, served):
+    topic = served.name()
+    created = tools.run("topics", "--create", "--topic", topic, "--partitions", "2", "--config", "retention.ms=70000000")
+    assert f"Created topic {topic}." in created
+    tools.run("topics", "--alter", "--topic", topic, "--partitions", "3")
+    heading, *partitions = tools.run("topics", "--describe", "--topic", topic).splitlines()
+    assert re.search(r"PartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=70000000", heading)
+    assert [line.split("\t")[2:6] for line in partitions] == [
+        [f"Partition: {number}", "Leader: 0", "Replicas: 0", "Isr: 0"] for number in range(3)
+    ]
+    assert tools.run("topics", "--describe", "--unavailable-partitions") == ""
+    tools.run("topics", "--delete", "--topic", topic)
+    assert topic not in tools.run("topics", "--list").split()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_console_producer_stores_every_codec_as_sent(tools, served, codec):
+    topic = served.name()
+    lines = [f"{number} {'page visit ' * 10}" for number in range(20)]
+    produce(tools, topic, lines, f"--compression-codec={codec}", "--sync")
+    stored = set().union(*(served.codecs(topic, partition) for partition in range(2)))
+    assert stored == {CODECS[codec]}
+
+
+def test_the_console_consumer_reads_what_the_console_producer_wrote(tools, topic):
+    produce(tools, topic, [f"h:{n}\tkey {n}\tvalue {n}" for n in range(3)], "--property", "parse.headers=true", "--property", "parse.key=true")
+    shown = ["--property", "print.key=true", "--property", "print.headers=true", "--property", "print.offset=true"]
+    assert consume(tools, topic, 3, *shown) == [f"Offset:{n}\th:{n}\tkey {n}\tvalue {n}" for n in range(3)]
+
+
+def test_a_group_of_the_consumer_protocol_reads_and_is_described(tools, served, topic):
+    group = served.name("group")
+    produce(tools, topic, ["a", "b", "c"])
+    assert consume(tools, topic, 3, "--group", group, "--consumer-property", "group.protocol=consumer") == ["a", "b", "c"]
+    assert [row[:6] for row in rows(tools.run("consumer-groups", "--describe", "--group", group))] == [
+        [group, topic, "0", "3", "3", "0"]
+    ]
+
+
+def test_groups_are_listed_described_reset_and_deleted(tools, served, topic):
+    group = served.name("group")
+    produce(tools, topic, ["a", "b", "c", "d"])
+    assert consume(tools, topic, 3, "--group", group) == ["a", "b", "c"]
+    assert group in tools.run("consumer-groups", "--list").split()
+    assert [row[:6] for row in rows(tools.run("consumer-groups", "--describe", "--group", group))] == [
+        [group, topic, "0", "3", "4", "1"]
+    ]
+    assert "Empty" in tools.run("consumer-groups", "--describe", "--group", group, "--state")
+    reset = ["--reset-offsets", "--group", group, "--topic", topic, "--execute"]
+    assert "1" in tools.run("consumer-groups", *reset, "--shift-by", "-2").split()
+    assert consume(tools, topic, 3, "--group", group) == ["b", "c", "d"]
+    assert "Successful" in tools.run("consumer-groups", "--delete-offsets", "--group", group, "--topic", topic)
+    assert "successful" in tools.run("consumer-groups", "--delete", "--group", group)
+
+
+def test_settings_of_topics_brokers_and_clients_are_changed_and_shown(tools, served, topic):
+    of_topic = ["--entity-type", "topics", "--entity-name", topic]
+    tools.run("configs", *of_topic, "--alter", "--add-config", "segment.bytes=1048576,cleanup.policy=[compact,delete]")
+    shown = tools.run("configs", *of_topic, "--describe")
+    assert "segment.bytes=1048576 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:segment.bytes=1048576," in shown
+    assert "cleanup.policy=compact,delete " in shown
+    tools.run("configs", *of_topic, "--alter", "--delete-config", "segment.bytes")
+    assert "segment.bytes" not in tools.run("configs", *of_topic, "--describe")
+    assert "  num.partitions=2 " in tools.run("configs", "--entity-type", "brokers", "--entity-name", "0", "--describe", "--all")
+    of_client = ["--entity-type", "clients", "--entity-name", served.name("client")]
+    tools.run("configs", *of_client, "--alter", "--add-config", "producer_byte_rate=1048576")
+    assert "producer_byte_rate=1048576.0" in tools.run("configs", *of_client, "--describe")
+
+
+def test_offsets_are_shown_and_records_deleted(tools, served, topic, tmp_path):
+    produce(tools, topic, ["a", "b", "c"])
+    asked = tmp_path / "delete.json"
+    asked.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
+    assert f"partition: {topic}-0\tlow_watermark: 2" in tools.run("delete-records", "--offset-json-file", str(asked))
+    offsets = {time: tools.run("get-offsets", "--topic", topic, "--time", time).strip() for time in ("-1", "-2", "max-timestamp")}
+    assert offsets == {"-1": f"{topic}:0:3", "-2": f"{topic}:0:2", "max-timestamp": f"{topic}:0:2"}
+
+
+def test_the_broker_describes_itself(tools, served, topic):
+    directories = json.loads(tools.run("log-dirs", "--describe", "--topic-list", topic).splitlines()[-1])
+    (directory,) = directories["brokers"][0]["logDirs"]
+    assert (directory["logDir"], directory["error"]) == (str(served.data), None)
+    assert [found["partition"] for found in directory["partitions"]] == [f"{topic}-0"]
+    versions = tools.run("broker-api-versions")
+    assert {"3.9.1": "Fetch(1): 4 to 18 [usable: 17]", "4.3.0": "Fetch(1): 4 to 18 [usable: 18]"}[tools.version] in versions
+    assert tools.finish(tools.command("cluster", "cluster-id", "--bootstrap-server", served.bootstrap)).startswith("Cluster ID: ")
+
+
+def test_transactions_are_committed_and_listed(tools, served, topic):
+    name = served.name("transaction")
+    load = ["--num-records", "500", "--record-size", "100", "--throughput", "-1", "--transactional-id", name, "--transaction-duration-ms", "50"]
+    settings = ["--producer-props", f"bootstrap.servers={served.bootstrap}"]
+    assert "500 records sent" in tools.finish(tools.command("producer-perf-test", "--topic", topic, *load, *settings))
+    assert len(consume(tools, topic, 500, "--isolation-level", "read_committed")) == 500
+    states = {row[0]: row[3] for row in rows(tools.run("transactions", "list"))}
+    assert states[name] == "CompleteCommit"
+    producers = rows(tools.run("transactions", "describe-producers", "--topic", topic, "--partition", "0"))
+    assert [row[-1] for row in producers] == ["None"]
+    assert rows(tools.run("transactions", "find-hanging", "--broker-id", "0")) == []
+
+
+def test_the_performance_tools_move_every_record(tools, served, topic):
+    load = ["--num-records", "5000", "--record-size", "100", "--throughput", "-1"]
+    settings = ["--producer-props", f"bootstrap.servers={served.bootstrap}", "compression.type=lz4"]
+    assert "5000 records sent" in tools.finish(tools.command("producer-perf-test", "--topic", topic, *load, *settings))
+    (row,) = rows(tools.run("consumer-perf-test", "--topic", topic, "--messages", "5000"))
+    assert int(row[6].rstrip(",")) == 5000
+
+
+def test_verifiable_producer_and_two_verifiable_consumers_agree(tools, served):
+    topic, group = served.name(), served.name("group")
+    sent = tools.run("verifiable-producer", "--topic", topic, "--max-messages", "200", "--acks", "-1")
+    events = [json.loads(line) for line in sent.splitlines()]
+    assert [event["name"] for event in events].count("producer_send_success") == 200
+    assert events[-1]["acked"] == 200
+    wanted = ["--topic", topic, "--group-id", group, "--reset-policy", "earliest", "--session-timeout", "6000"]
+    command = tools.command("verifiable-consumer", "--bootstrap-server", served.bootstrap, *wanted)
+    members = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in range(2)]
+    try:
+        for member in members:
+            assert member.stdout is not None
+            partitions = 0
+            # Both at work: two partitions, so each ends up with one.
+            while partitions != 1:
+                event = json.loads(member.stdout.readline())
+                partitions = len(event["partitions"]) if event["name"] == "partitions_assigned" else partitions
+    finally:
+        for member in members:
+            member.terminate()
+    rest = [member.communicate(timeout=30)[0] for member in members]
+    assert all('"name":"shutdown_complete"' in text for text in rest)
+    assert [sorted(row[2:6]) for row in sorted(rows(tools.run("consumer-groups", "--describe", "--group", group)))] != []
