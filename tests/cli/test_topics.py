@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -102,3 +104,26 @@ def test_address_that_is_none_is_wrong_usage(text):
 def test_broker_that_is_not_there_is_4_and_the_address(nobody, arguments):
     ran = run(*arguments, "--bootstrap-server", nobody)
     assert (ran.code, ran.lines, ran.errors) == (4, [], [f"milepost: no broker answers at {nobody}: connection refused"])
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The modules that a command has loaded when it is done."""
+    code = "import sys; from milepost.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("name", ["topics", "produce", "consume", "groups"])
+def test_help_needs_no_client(name):
+    assert not [
+        module
+        for module in loaded(name, "--help")
+        if module.startswith(("milepost.client", "milepost.protocol", "milepost.inspect"))
+    ]
+
+
+def test_command_loads_no_broker_no_log_and_no_tools(broker):
+    modules = loaded("groups", "list", "--bootstrap-server", broker.bootstrap_servers)
+    heavy = ("milepost.broker", "milepost.inspect", "milepost.log.log", "milepost.segment", "asyncio", "rich", "cramjam")
+    assert "milepost.client.groups" in modules
+    assert not [module for module in modules if module.startswith(heavy)]

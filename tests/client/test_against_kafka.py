@@ -25,6 +25,11 @@ pytestmark = pytest.mark.kafka
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     directory = tmp_path_factory.mktemp("kafka")
     with KafkaBroker(directory, directory / "data", {"controlled.shutdown.enable": "true"}) as kafka:
+        # It listens a moment before it is a member of its own cluster.
+        with Cluster(kafka.bootstrap) as cluster:
+            deadline = time.monotonic() + 30
+            while not cluster.refresh(()).nodes and time.monotonic() < deadline:
+                time.sleep(0.05)
         yield kafka
 
 

@@ -117,10 +117,12 @@ def test_host_that_has_no_address():
         Connection(Address("no-such-host.invalid", 9092))
 
 
-@pytest.mark.parametrize("host", ["a" * 70, "a..b", "\udcff"])
-def test_host_that_is_no_name_is_one_sentence_too(host):
+@pytest.mark.parametrize(
+    ("host", "port"), [("a" * 70, 1), ("a..b", 1), ("\udcff", 1), ("a\0b", 1), ("127.0.0.1", 70000), ("127.0.0.1", -1)]
+)
+def test_address_that_a_broker_made_up_is_one_sentence_too(host, port):
     with pytest.raises(BrokerUnavailable):
-        Connection(Address(host, 9092))
+        Connection(Address(host, port))
 
 
 def test_broker_that_closes_instead_of_answering(fake):

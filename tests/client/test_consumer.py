@@ -245,6 +245,31 @@ def test_records_that_came_are_handed_out_before_an_error_ends_it(two, cluster_o
             consumer.poll(1)
 
 
+def test_leader_that_never_answers_is_given_up_at_its_deadline(two, cluster_of):
+    for broker in two:
+        broker.handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0]})
+    two[0].handlers["Fetch"] = lambda version, request: SILENCE
+    with (
+        Consumer(cluster_of(two[1], timeout=0.1), {T0: 0}) as consumer,
+        pytest.raises(BrokerUnavailable, match="did not answer a fetch"),
+    ):
+        for _ in range(100):
+            assert consumer.poll(0.01) == {}
+    assert two[0].names().count("Fetch") == 10
+
+
+def test_partition_that_was_not_asked_for_is_ignored(two, cluster_of):
+    two[0].handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0, 0]})
+    Response = FetchResponse.Response
+    row = Response.Partition(
+        partition_index=1, high_watermark=1, aborted_transactions=None, records=build_batch([Record(0, 1, None, b"v")])
+    )
+    two[0].handlers["Fetch"] = lambda version, request: FetchResponse(responses=[Response(topic="t", partitions=[row])])
+    with Consumer(cluster_of(two[0]), {T0: 0}) as consumer:
+        assert consumer.poll(0.1) == {}
+        assert consumer.positions == {T0: 0}
+
+
 def test_reset_asks_the_leader_for_its_end(two, cluster_of):
     two[0].handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0]})
     two[0].handlers["Fetch"] = records(0, error=1)

@@ -199,6 +199,29 @@ def test_batch_that_the_broker_has_already_counts_as_delivered(two, cluster_of):
     assert deliveries == [Delivery(TopicPartition("t", 0), -1, 1)]
 
 
+def test_answer_that_repeats_itself_or_speaks_of_others_counts_once(two, cluster_of):
+    two[0].handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0]})
+    Response = ProduceResponse.Response
+    rows = [Response.PartitionResponse(index=index, base_offset=5) for index in (0, 0, 9)]
+    two[0].handlers["Produce"] = lambda version, request: ProduceResponse(
+        responses=[Response(name="t", partition_responses=rows)]
+    )
+    deliveries: list[Delivery] = []
+    producer = Producer(cluster_of(two[0]), delivered=deliveries.append)
+    for _ in range(2):
+        producer.send("t", b"v")
+        producer.flush()
+    assert deliveries == [Delivery(TopicPartition("t", 0), 5, 1)] * 2
+    assert [RecordBatch(data).base_sequence for data in sent(two[0])] == [0, 1]
+
+
+def test_topic_without_partitions_is_a_sentence(two, cluster_of):
+    two[0].handlers["Metadata"] = lambda version, request: metadata(two, {"t": []})
+    for key in (None, b"k"):
+        with pytest.raises(RequestFailed, match="topic t has no partitions"):
+            Producer(cluster_of(two[0])).send("t", b"v", key=key)
+
+
 def test_sequences_go_on_from_batch_to_batch_in_each_partition(two, cluster_of):
     for broker in two:
         broker.handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0, 0]})

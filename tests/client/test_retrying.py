@@ -43,3 +43,7 @@ def test_sentence_has_the_name_the_number_and_what_the_broker_says():
 def test_code_from_the_future_and_a_message_that_only_repeats_the_name():
     assert str(failed("x", 999)) == "x: the broker answers error 999 (999)"
     assert str(failed("x", 6, "NOT_LEADER_OR_FOLLOWER")) == "x: the broker answers NOT_LEADER_OR_FOLLOWER (6)"
+
+
+def test_message_of_a_broker_cannot_move_the_cursor():
+    assert str(failed("x", 42, "\x1b[2Jgone\n")) == "x: the broker answers INVALID_REQUEST (42): \\x1b[2Jgone\\x0a"

@@ -6,14 +6,15 @@ import functools
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.kafka_harness import JVM_OPTIONS, java, unavailable
 
 POM = Path(__file__).parent / "pom.xml"
+RUNNER = Path(__file__).parent / "ToolRunner.java"
 TOOL_SECONDS = 60
 
 # Where the main classes are; a tool that has moved between the versions has one place for each.
@@ -27,16 +28,22 @@ CLASSES = {
     "consumer-groups": f"{TOOLS}.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": f"{TOOLS}.ConsumerPerformance",
     "delete-records": f"{TOOLS}.DeleteRecordsCommand",
-    "e2e-latency": f"{TOOLS}.EndToEndLatency",
-    "features": f"{TOOLS}.FeatureCommand",
     "get-offsets": f"{TOOLS}.GetOffsetShell",
-    "leader-election": f"{TOOLS}.LeaderElectionCommand",
     "log-dirs": f"{TOOLS}.LogDirsCommand",
     "producer-perf-test": f"{TOOLS}.ProducerPerformance",
     "topics": f"{TOOLS}.TopicCommand",
     "transactions": f"{TOOLS}.TransactionsCommand",
     "verifiable-consumer": f"{TOOLS}.VerifiableConsumer",
     "verifiable-producer": f"{TOOLS}.VerifiableProducer",
+}
+
+# What 3.9.1 calls an option that 4.3.0 has given another name.
+OLDER_OPTIONS = {
+    ("console-consumer", "--command-property"): "--consumer-property",
+    ("console-consumer", "--formatter-property"): "--property",
+    ("console-producer", "--reader-property"): "--property",
+    ("consumer-perf-test", "--num-records"): "--messages",
+    ("producer-perf-test", "--command-property"): "--producer-props",
 }
 
 
@@ -65,22 +72,62 @@ def jars(version: str) -> Path:
     return target
 
 
-@dataclass(frozen=True)
 class JavaTools:
-    version: str
-    bootstrap: str
+    """The tools of one version, in one JVM that `ToolRunner.java` keeps (see there for what goes over its pipes)."""
 
-    def command(self, tool: str, *arguments: str) -> list[str]:
-        place = CLASSES[tool]
-        main = place if isinstance(place, str) else place[self.version]
+    def __init__(self, version: str, bootstrap: str, errors: Path):
+        self.version = version
+        self.bootstrap = bootstrap
+        self.errors = errors
+        command = self.command(str(RUNNER))
+        with errors.open("wb") as stream:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream)
+
+    def close(self) -> None:
+        with self.process:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait(TOOL_SECONDS)
+
+    def command(self, main: str, *arguments: str) -> list[str]:
         return [java(), *JVM_OPTIONS, "-cp", f"{jars(self.version)}/*", main, *arguments]
 
-    def run(self, tool: str, *arguments: str, given: str = "") -> str:
-        """What the tool prints; it must end with 0."""
-        command = self.command(tool, "--bootstrap-server", self.bootstrap, *arguments)
-        return self.finish(command, given)
+    def alone(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
+        """The tool in a JVM of its own, asked about the broker: for one that is stopped by a signal or tidies up when its JVM ends."""
+        command = self.command(self.main_class(tool), "--bootstrap-server", self.bootstrap, *arguments)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
-    def finish(self, command: list[str], given: str = "") -> str:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
-        assert done.returncode == 0, f"{command[-6:]} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
+    def main_class(self, tool: str) -> str:
+        place = CLASSES[tool]
+        return place if isinstance(place, str) else place[self.version]
+
+    def run(self, tool: str, *arguments: str, given: str = "") -> str:
+        """What the tool prints, asked about the broker; it must end with 0."""
+        return self.ask(tool, "--bootstrap-server", self.bootstrap, *arguments, given=given)
+
+    def ask(self, tool: str, *arguments: str, given: str = "") -> str:
+        assert self.process.stdin is not None
+        words = [OLDER_OPTIONS.get((tool, word), word) for word in arguments] if self.version == "3.9.1" else list(arguments)
+        request = [as_text(self.main_class(tool)), struct.pack(">i", len(words)), *map(as_text, words), as_text(given)]
+        self.process.stdin.write(b"".join(request))
+        self.process.stdin.flush()
+        code, printed, errors = self._number(), self._text(), self._text()
+        assert code == 0, f"{tool} {' '.join(words)} ended with {code}:\n{printed[-3000:]}\n{errors[-3000:]}"
+        return printed
+
+    def _number(self) -> int:
+        return int.from_bytes(self._read(4), "big", signed=True)
+
+    def _text(self) -> str:
+        return self._read(self._number()).decode()
+
+    def _read(self, size: int) -> bytes:
+        assert self.process.stdout is not None
+        data = self.process.stdout.read(size)
+        assert len(data) == size, f"the tools' JVM ended with {self.process.wait()}:\n{self.errors.read_text()[-4000:]}"
+        return data
+
+
+def as_text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">i", len(data)) + data

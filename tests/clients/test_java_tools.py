@@ -1,18 +1,19 @@
 """Kafka's own command-line tools, of 3.9.1 and of 4.3.0, as an operator types them; with them run Kafka's Java clients.
 
-A tool is a JVM of its own and takes a second to start, so a test walks through what belongs together.
+The tools of a version share one JVM (`ToolRunner.java`); the two verifiable consumers have one each.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from milepost.codec.compression import Codec
-from tests.clients.java_tools import JavaTools, jars
+from tests.clients.java_tools import TOOL_SECONDS, JavaTools
 from tests.clients.served import Served
 
 pytestmark = pytest.mark.kafka
@@ -20,9 +21,10 @@ CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4":
 
 
 @pytest.fixture(scope="module", params=["3.9.1", "4.3.0"])
-def tools(request: pytest.FixtureRequest, served: Served) -> JavaTools:
-    jars(request.param)
-    return JavaTools(request.param, served.bootstrap)
+def tools(request: pytest.FixtureRequest, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTools]:
+    running = JavaTools(request.param, served.bootstrap, tmp_path_factory.mktemp("tools") / "errors")
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -65,21 +67,22 @@ def test_topics_are_created_described_grown_and_deleted(tools, served):
 def test_the_console_producer_stores_every_codec_as_sent(tools, served, codec):
     topic = served.name()
     lines = [f"{number} {'page visit ' * 10}" for number in range(20)]
-    produce(tools, topic, lines, f"--compression-codec={codec}", "--sync")
+    produce(tools, topic, lines, f"--compression-codec={codec}")
     stored = set().union(*(served.codecs(topic, partition) for partition in range(2)))
     assert stored == {CODECS[codec]}
 
 
 def test_the_console_consumer_reads_what_the_console_producer_wrote(tools, topic):
-    produce(tools, topic, [f"h:{n}\tkey {n}\tvalue {n}" for n in range(3)], "--property", "parse.headers=true", "--property", "parse.key=true")
-    shown = ["--property", "print.key=true", "--property", "print.headers=true", "--property", "print.offset=true"]
-    assert consume(tools, topic, 3, *shown) == [f"Offset:{n}\th:{n}\tkey {n}\tvalue {n}" for n in range(3)]
+    parsed = ["--reader-property", "parse.headers=true", "--reader-property", "parse.key=true"]
+    produce(tools, topic, [f"h:{n}\tkey {n}\tvalue {n}" for n in range(3)], *parsed)
+    shown = [("--formatter-property", f"print.{part}=true") for part in ("key", "headers", "offset")]
+    assert consume(tools, topic, 3, *itertools.chain(*shown)) == [f"Offset:{n}\th:{n}\tkey {n}\tvalue {n}" for n in range(3)]
 
 
 def test_a_group_of_the_consumer_protocol_reads_and_is_described(tools, served, topic):
     group = served.name("group")
     produce(tools, topic, ["a", "b", "c"])
-    assert consume(tools, topic, 3, "--group", group, "--consumer-property", "group.protocol=consumer") == ["a", "b", "c"]
+    assert consume(tools, topic, 3, "--group", group, "--command-property", "group.protocol=consumer") == ["a", "b", "c"]
     assert [row[:6] for row in rows(tools.run("consumer-groups", "--describe", "--group", group))] == [
         [group, topic, "0", "3", "3", "0"]
     ]
@@ -120,8 +123,8 @@ def test_offsets_are_shown_and_records_deleted(tools, served, topic, tmp_path):
     asked = tmp_path / "delete.json"
     asked.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
     assert f"partition: {topic}-0\tlow_watermark: 2" in tools.run("delete-records", "--offset-json-file", str(asked))
-    offsets = {time: tools.run("get-offsets", "--topic", topic, "--time", time).strip() for time in ("-1", "-2", "max-timestamp")}
-    assert offsets == {"-1": f"{topic}:0:3", "-2": f"{topic}:0:2", "max-timestamp": f"{topic}:0:2"}
+    offsets = {time: tools.run("get-offsets", "--topic", topic, "--time", time).strip() for time in ("latest", "earliest")}
+    assert offsets == {"latest": f"{topic}:0:3", "earliest": f"{topic}:0:2"}
 
 
 def test_the_broker_describes_itself(tools, served, topic):
@@ -131,14 +134,14 @@ def test_the_broker_describes_itself(tools, served, topic):
     assert [found["partition"] for found in directory["partitions"]] == [f"{topic}-0"]
     versions = tools.run("broker-api-versions")
     assert {"3.9.1": "Fetch(1): 4 to 18 [usable: 17]", "4.3.0": "Fetch(1): 4 to 18 [usable: 18]"}[tools.version] in versions
-    assert tools.finish(tools.command("cluster", "cluster-id", "--bootstrap-server", served.bootstrap)).startswith("Cluster ID: ")
+    assert tools.ask("cluster", "cluster-id", "--bootstrap-server", served.bootstrap).startswith("Cluster ID: ")
 
 
 def test_transactions_are_committed_and_listed(tools, served, topic):
     name = served.name("transaction")
-    load = ["--num-records", "500", "--record-size", "100", "--throughput", "-1", "--transactional-id", name, "--transaction-duration-ms", "50"]
-    settings = ["--producer-props", f"bootstrap.servers={served.bootstrap}"]
-    assert "500 records sent" in tools.finish(tools.command("producer-perf-test", "--topic", topic, *load, *settings))
+    load = ["--num-records", "500", "--record-size", "100", "--throughput", "-1"]
+    settings = ["--transactional-id", name, "--transaction-duration-ms", "50", "--command-property", f"bootstrap.servers={served.bootstrap}"]
+    assert "500 records sent" in tools.ask("producer-perf-test", "--topic", topic, *load, *settings)
     assert len(consume(tools, topic, 500, "--isolation-level", "read_committed")) == 500
     states = {row[0]: row[3] for row in rows(tools.run("transactions", "list"))}
     assert states[name] == "CompleteCommit"
@@ -149,21 +152,20 @@ def test_transactions_are_committed_and_listed(tools, served, topic):
 
 def test_the_performance_tools_move_every_record(tools, served, topic):
     load = ["--num-records", "5000", "--record-size", "100", "--throughput", "-1"]
-    settings = ["--producer-props", f"bootstrap.servers={served.bootstrap}", "compression.type=lz4"]
-    assert "5000 records sent" in tools.finish(tools.command("producer-perf-test", "--topic", topic, *load, *settings))
-    (row,) = rows(tools.run("consumer-perf-test", "--topic", topic, "--messages", "5000"))
+    settings = ["--command-property", f"bootstrap.servers={served.bootstrap}"]
+    assert "5000 records sent" in tools.ask("producer-perf-test", "--topic", topic, *load, *settings)
+    (row,) = rows(tools.run("consumer-perf-test", "--topic", topic, "--num-records", "5000"))
     assert int(row[6].rstrip(",")) == 5000
 
 
 def test_verifiable_producer_and_two_verifiable_consumers_agree(tools, served):
     topic, group = served.name(), served.name("group")
-    sent = tools.run("verifiable-producer", "--topic", topic, "--max-messages", "200", "--acks", "-1")
-    events = [json.loads(line) for line in sent.splitlines()]
+    producer = tools.alone("verifiable-producer", "--topic", topic, "--max-messages", "200", "--acks", "-1")
+    events = [json.loads(line) for line in producer.communicate(timeout=TOOL_SECONDS)[0].splitlines()]
     assert [event["name"] for event in events].count("producer_send_success") == 200
     assert events[-1]["acked"] == 200
     wanted = ["--topic", topic, "--group-id", group, "--reset-policy", "earliest", "--session-timeout", "6000"]
-    command = tools.command("verifiable-consumer", "--bootstrap-server", served.bootstrap, *wanted)
-    members = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in range(2)]
+    members = [tools.alone("verifiable-consumer", *wanted) for _ in range(2)]
     try:
         for member in members:
             assert member.stdout is not None
@@ -175,6 +177,7 @@ def test_verifiable_producer_and_two_verifiable_consumers_agree(tools, served):
     finally:
         for member in members:
             member.terminate()
-    rest = [member.communicate(timeout=30)[0] for member in members]
+    rest = [member.communicate(timeout=TOOL_SECONDS)[0] for member in members]
     assert all('"name":"shutdown_complete"' in text for text in rest)
-    assert [sorted(row[2:6]) for row in sorted(rows(tools.run("consumer-groups", "--describe", "--group", group)))] != []
+    shown = rows(tools.run("consumer-groups", "--describe", "--group", group))
+    assert sum(int(row[3]) for row in shown) == 200, "what the two have committed"

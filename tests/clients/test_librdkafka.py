@@ -212,11 +212,11 @@ def test_committed_transactions_are_read_and_aborted_ones_are_not(served):
     topic = create(served)
     producer = producer_of(served, transactional_id=served.name("transaction"))
     producer.init_transactions(SECONDS)
-    for value, ends_with in [("first", producer.commit_transaction), ("lost", producer.abort_transaction), ("third", producer.commit_transaction)]:
+    for value, end in [("first", producer.commit_transaction), ("lost", producer.abort_transaction), ("third", producer.commit_transaction)]:
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
         producer.flush(SECONDS)
-        ends_with(SECONDS)
+        end(SECONDS)
     assert [message.value() for message in read(served, topic, 2, isolation_level="read_committed")] == [b"first", b"third"]
     everything = read(served, topic, 3, isolation_level="read_uncommitted")
     assert [(message.offset(), message.value()) for message in everything] == [(0, b"first"), (2, b"lost"), (4, b"third")]
@@ -246,11 +246,11 @@ def test_offsets_in_a_transaction_follow_its_outcome(served):
     producer = producer_of(served, transactional_id=served.name("transaction"))
     producer.init_transactions(SECONDS)
     committed = []
-    for offset, ends_with in [(2, producer.commit_transaction), (4, producer.abort_transaction)]:
+    for offset, end in [(2, producer.commit_transaction), (4, producer.abort_transaction)]:
         producer.begin_transaction()
         producer.produce(target, f"up to {offset}", partition=0)
         producer.send_offsets_to_transaction([TopicPartition(source, 0, offset)], consumer.consumer_group_metadata(), SECONDS)
-        ends_with(SECONDS)
+        end(SECONDS)
         committed.append(consumer.committed([TopicPartition(source, 0)], timeout=SECONDS)[0].offset)
     consumer.close()
     assert committed == [2, 2]
@@ -268,6 +268,7 @@ def test_a_second_producer_of_the_same_id_fences_the_first(served):
     with pytest.raises(KafkaException) as raised:
         first.commit_transaction(SECONDS)
     assert raised.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    first.purge()
 
 
 def test_groups_are_listed_described_their_offsets_changed_and_deleted(served):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from milepost.clock import ManualClock
 from milepost.config.topic import LogConfig
@@ -324,36 +325,45 @@ def check_reading(log: Log, visible: list[Facts]) -> None:
 
 
 def check_producers(log: Log, visible: list[Facts], expected: Expected) -> None:
-    """I-6. What was deleted from the front may be remembered (by a snapshot) or forgotten; all else is as a replay has it."""
-    least, _, most = replays = replays_of(log, visible, expected)
-    for producer_id, entry in log.producers.producers.items():
-        state, window = comparable(entry)[:4], comparable(entry)[4]
-        known = [side.producers[producer_id].comparable() for side in replays if producer_id in side.producers]
-        # The newest record of a batch may be cleaned away, and with it the time that the batch says.
-        compared = (0, 1, 3) if expected.is_rewritten else (0, 1, 2, 3)
-        if [state[at] for at in compared] not in [[one[at] for at in compared] for one in known]:
-            raise Broken(f"I-6: producer {producer_id} is {state}, a replay gives {known}")
-        longest = most.producers[producer_id].comparable()[4]
-        shortest = least.producers[producer_id].comparable()[4] if producer_id in least.producers else ()
-        if expected.is_rewritten:
-            is_right = set(window) >= set(shortest) and window[-1:] in (shortest[-1:], longest[-1:])
-        else:
-            is_right = longest[len(longest) - len(window) :] == window and len(window) >= len(shortest)
-        if not is_right:
-            raise Broken(f"I-6: of producer {producer_id} the batches {window} are remembered, a replay gives {known}")
-    forgotten = least.producers.keys() - log.producers.producers.keys()
+    """I-6. What was deleted from the front may be forgotten, or remembered by a snapshot; from what is there on, all is as a replay has it."""
+    ever = all_batches(visible, expected)
+    needed = {batch.producer_id for batch in visible if batch.base_offset >= log.start_offset and says_something(batch)}
+    forgotten = needed - log.producers.producers.keys()
     if forgotten:
         raise Broken(f"I-6: producers {forgotten} are forgotten")
-    check_duplicates(log, least.producers)
+    for producer_id, entry in log.producers.producers.items():
+        own = [batch for batch in ever if batch.producer_id == producer_id and says_something(batch)]
+        first = next((at for at, batch in enumerate(own) if batch.base_offset >= log.start_offset), len(own) - 1)
+        replays = [Replay.of(own[at:]).producers[producer_id].comparable() for at in range(first + 1)]
+        if not replays or not is_as_replayed(comparable(entry), replays, expected.is_rewritten):
+            raise Broken(f"I-6: producer {producer_id} is {comparable(entry)}, a replay gives {replays[:1]}")
+    check_duplicates(log, Replay.of([batch for batch in visible if batch.base_offset >= log.start_offset]).producers)
 
 
-def replays_of(log: Log, visible: list[Facts], expected: Expected) -> tuple[Replay, Replay, Replay]:
-    """Of the batches that lie wholly behind the log start, of all that reach it, and of all that ever were."""
+def all_batches(visible: list[Facts], expected: Expected) -> list[Facts]:
+    """Those that are there, and before them those that were; or, if the cleaner was there, all that ever were."""
     if expected.is_rewritten and visible:
-        ever = [batch for batch in expected.past if batch.last_offset <= visible[-1].last_offset]
-    else:
-        ever = [*[batch for batch in expected.past if not visible or batch.base_offset < visible[0].base_offset], *visible]
-    return Replay.of([batch for batch in visible if batch.base_offset >= log.start_offset]), Replay.of(visible), Replay.of(ever)
+        return [batch for batch in expected.past if batch.last_offset <= visible[-1].last_offset]
+    return [*[batch for batch in expected.past if not visible or batch.base_offset < visible[0].base_offset], *visible]
+
+
+def says_something(batch: Facts) -> bool:
+    """A control batch without records is what the cleaner leaves of a marker."""
+    return batch.producer_id >= 0 and bool(batch.marker or not batch.is_control)
+
+
+def is_as_replayed(entry: tuple[Any, ...], replays: list[tuple[Any, ...]], is_rewritten: bool) -> bool:
+    """Whether a producer is what a replay from some batch on makes of it. The replays start at the first batch that ever was, ..., at the first that is there.
+
+    A snapshot remembers one batch only, but also where the transaction began that it belongs to. Cleaning takes batches out of the window, and may take a
+    batch's newest record, and with it its time.
+    """
+    longest, shortest, window = replays[0][4], replays[-1][4], entry[4]
+    if is_rewritten:
+        states = [(replay[0], replay[1], replay[3]) for replay in replays]
+        return (entry[0], entry[1], entry[3]) in states and set(window) <= set(longest)
+    is_tail = longest[len(longest) - len(window) :] == window and len(window) >= len(shortest)
+    return entry[:4] in [replay[:4] for replay in replays] and is_tail
 
 
 def comparable(entry: object) -> tuple[object, ...]:
@@ -378,7 +388,7 @@ def check_duplicates(log: Log, producers: Mapping[int, object]) -> None:
 
 def check_transactions(log: Log, visible: list[Facts], expected: Expected) -> None:
     """I-7."""
-    sides = replays_of(log, visible, expected)
+    sides = [Replay.of(visible), Replay.of(all_batches(visible, expected))]
     noted = [
         (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
         for segment in log.segments

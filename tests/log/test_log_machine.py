@@ -42,10 +42,11 @@ class LogMachine(RuleBasedStateMachine):
         self.clock = ManualClock(NOW)
         self.batches: list[Facts] = []
         self.past: list[Facts] = []
+        self.ever: list[Facts] = []
         self.flushed = 0
         self.number = 0
         self.is_rewritten = False
-        self.open_transactions: set[int] = set()
+        self.epoch_of: dict[int, int] = {}
         self.leader_epoch = 0
 
     @initialize(
@@ -73,12 +74,6 @@ class LogMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.log: Log = open_log(PARTITION, "a", self.config, clock=self.clock, disk=self.disk)
-        # What is no longer in the log is remembered as far as the snapshots went.
-        remembered = {(one.producer_id, one.base_offset) for one in self.past if one.marker and one.producer_id in self.log.producers.producers}
-        for producer, entry in self.log.producers.producers.items():
-            remembered |= {(producer, one.first_offset) for one in entry.batches} | {(producer, entry.current_txn_first_offset)}
-        there = {one.base_offset for one in self.batches}
-        self.past = [one for one in self.past if one.base_offset in there or (one.producer_id, one.base_offset) in remembered]
 
     def teardown(self) -> None:
         self.disk.die()
@@ -99,6 +94,7 @@ class LogMachine(RuleBasedStateMachine):
     def appended(self, stored: list[bytes]) -> None:
         self.batches += map(facts, stored)
         self.past += map(facts, stored)
+        self.ever += map(facts, stored)
         self.number += len(stored)
         self.log.update_high_watermark(self.log.end_offset)
 
@@ -106,11 +102,17 @@ class LogMachine(RuleBasedStateMachine):
     def append(self, records: int, codec: Codec, key: int) -> None:
         self.put(batch(self.number, records=records, codec=codec, key=b"k%d" % key))
 
+    def next_of(self, producer: int) -> dict[str, int]:
+        """How a client goes on: in sequence, or, where the log does not know its batches any more, in a new epoch."""
+        known = self.log.producers.producers.get(producer)
+        if known is not None and known.batches:
+            return {"epoch": known.epoch, "sequence": known.last_sequence + 1}
+        self.epoch_of[producer] = max(self.epoch_of.get(producer, -1), known.epoch if known else -1) + 1
+        return {"epoch": self.epoch_of[producer], "sequence": 0}
+
     @rule(producer=st.integers(1, 3), records=st.integers(1, 2), again=st.booleans())
     def append_idempotent(self, producer: int, records: int, again: bool) -> None:
-        known = self.log.producers.producers.get(producer)
-        sequence = known.last_sequence + 1 if known else 0
-        sent = batch(self.number, records=records, producer=producer, sequence=sequence)
+        sent = batch(self.number, records=records, producer=producer, **self.next_of(producer))
         self.put(sent)
         if again:
             info = self.log.append_as_leader(sent, leader_epoch=self.leader_epoch)
@@ -118,14 +120,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=st.integers(7, 8))
     def append_in_a_transaction(self, producer: int) -> None:
-        known = self.log.producers.producers.get(producer)
-        self.put(batch(self.number, producer=producer, sequence=known.last_sequence + 1 if known else 0, transactional=True))
+        self.put(batch(self.number, producer=producer, transactional=True, **self.next_of(producer)))
 
     @rule(producer=st.integers(7, 8), kind=st.sampled_from([ControlType.COMMIT, ControlType.ABORT]))
     def end_a_transaction(self, producer: int, kind: ControlType) -> None:
         known = self.log.producers.producers.get(producer)
         if known is not None and known.current_txn_first_offset is not None:
-            self.put(marker(self.number, kind, producer), AppendOrigin.COORDINATOR)
+            self.put(marker(self.number, kind, producer, known.epoch), AppendOrigin.COORDINATOR)
 
     @rule(sizes=st.lists(st.integers(1, 2), min_size=1, max_size=3), gap=st.integers(0, 3))
     def follow(self, sizes: list[int], gap: int) -> None:
@@ -162,13 +163,14 @@ class LogMachine(RuleBasedStateMachine):
         self.log.truncate_to(target)
         self.batches = [one for one in self.batches if one.last_offset < target]
         self.past = [one for one in self.past if one.last_offset < target]
+        self.ever = [one for one in self.ever if one.last_offset < target]
         self.flushed = min(self.flushed, target)
         self.log.update_high_watermark(self.log.end_offset)
 
     @rule(gap=st.integers(0, 5))
     def truncate_fully(self, gap: int) -> None:
         self.log.truncate_fully_and_start_at(self.log.end_offset + gap)
-        self.batches, self.past, self.flushed = [], [], self.log.end_offset
+        self.batches, self.past, self.ever, self.flushed = [], [], [], self.log.end_offset
         self.log.update_high_watermark(self.log.end_offset)
 
     @precondition(lambda self: self.batches)
@@ -207,9 +209,10 @@ class LogMachine(RuleBasedStateMachine):
     def adopt(self) -> None:
         self.is_rewritten = True
         self.batches = [one for one in self.on_disk() if one.last_offset >= self.log.start_offset]
+        self.ever += self.on_disk()
 
     def on_disk(self) -> list[Facts]:
-        known = frozenset(one.stored for one in self.past)
+        known = frozenset(one.stored for one in self.ever)
         return [
             found
             for segment in self.log.segments
@@ -238,7 +241,7 @@ class LogMachine(RuleBasedStateMachine):
         state = self.durable.state(choices, data.draw(st.sampled_from([KEEP, DROP])))
         must = [one for one in self.batches if one.last_offset < self.flushed]
         # Deleted records are back when the log ends before the start that was published: a start beyond the end deletes nothing.
-        may = {one.stored for one in (*self.batches, *self.past)}
+        may = {one.stored for one in self.ever}
         self.replace_disk(state)
         found = [one for one in self.on_disk() if one.last_offset >= self.log.start_offset]
         there = {one.stored for one in found}
@@ -247,7 +250,8 @@ class LogMachine(RuleBasedStateMachine):
         self.batches = found
         self.is_rewritten = True
         bases = {one.base_offset for one in found}
-        self.past = [one for one in self.past if one.base_offset in bases or not found or one.base_offset < found[0].base_offset]
+        self.past = [one for one in self.past if one.base_offset in bases or one.last_offset < self.log.start_offset]
+        self.ever = [one for one in self.ever if one.last_offset < self.log.end_offset]
 
     def feed(self) -> None:
         for number in range(self.fed, len(self.disk.trace)):

@@ -135,7 +135,10 @@ class Cluster:
                     answers.update(dict.fromkeys(group, error))
             for connection, group in asked:
                 try:
-                    answers.update(read(connection.receive()))
+                    asked_for = set(group)
+                    answers.update(
+                        (partition, result) for partition, result in read(connection.receive()) if partition in asked_for
+                    )
                 except BrokerUnavailable as error:
                     answers.update(dict.fromkeys(group, error))
                 for partition in group:

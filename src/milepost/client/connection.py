@@ -136,8 +136,8 @@ class Connection:
             connected = socket.create_connection(self.address, timeout=self.timeout)
         except OSError as error:
             raise BrokerUnavailable(f"no broker answers at {self.address}: {self._reason(error)}") from error
-        except UnicodeError as error:
-            raise BrokerUnavailable(f"{str(self.address)[:80]!r} is no host name: {error}") from error
+        except (UnicodeError, ValueError, OverflowError) as error:
+            raise BrokerUnavailable(f"{str(self.address)[:80]!r} is no address: {error}") from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connected
 

@@ -42,6 +42,8 @@ class _Asked:
 
     connection: Connection
     offsets: dict[TopicPartition, int]
+    deadline: float
+    """When even a slow broker must have answered."""
 
 
 class Consumer:
@@ -106,7 +108,11 @@ class Consumer:
             except BrokerUnavailable as error:
                 errors.append(error)
                 continue
-            self._asked[node] = _Asked(connection, {partition: self.positions[partition] for partition in partitions})
+            deadline = self._now() + max_wait + self.cluster.timeout
+            self._asked[node] = _Asked(connection, {partition: self.positions[partition] for partition in partitions}, deadline)
+
+    def _now(self) -> float:
+        return self.cluster.retries.monotonic()
 
     def _connection(self, node: Node) -> Connection:
         connection = self._connections.get(node)
@@ -144,6 +150,12 @@ class Consumer:
         ready = select.select(waiting, [], [], max_wait + 0.1)[0] if waiting else []
         for node, asked in list(self._asked.items()):
             if asked.connection not in ready:
+                if self._now() > asked.deadline:
+                    del self._asked[node]
+                    asked.connection.close()
+                    errors.append(
+                        BrokerUnavailable(f"{node.address} did not answer a fetch within {self.cluster.timeout:g} seconds")
+                    )
                 continue
             del self._asked[node]
             try:
@@ -164,8 +176,8 @@ class Consumer:
         for topic in response.responses:
             for row in topic.partitions:
                 partition = TopicPartition(topic.topic, row.partition_index)
-                if self.positions.get(partition) != asked.offsets.get(partition):
-                    continue  # moved since
+                if partition not in asked.offsets or self.positions.get(partition) != asked.offsets[partition]:
+                    continue  # not asked for, or moved since
                 try:
                     if row.error_code:
                         self._refused(partition, row)

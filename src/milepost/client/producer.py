@@ -22,7 +22,7 @@ from milepost.client.offsets import by_topic
 from milepost.client.retrying import failed
 from milepost.clock import Clock, SystemClock
 from milepost.codec.compression import Codec
-from milepost.errors import InvalidArgument, MilepostError
+from milepost.errors import InvalidArgument, MilepostError, RequestFailed
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
@@ -134,6 +134,8 @@ class Producer:
 
     def _partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
         info = self.cluster.topic(topic, may_create=True)
+        if not info.partitions:
+            raise RequestFailed(f"topic {topic} has no partitions", ErrorCode.LEADER_NOT_AVAILABLE)
         if partition is not None:
             if not 0 <= partition < len(info.partitions):
                 raise InvalidArgument(f"topic {topic} has partitions 0 to {len(info.partitions) - 1}, not {partition}")
@@ -180,12 +182,17 @@ class Producer:
                 ],
             )
 
+        unanswered = set(batches)
+
         def read(response: ProduceResponse) -> Iterator[tuple[TopicPartition, int | MilepostError]]:
             for topic in response.responses:
                 for row in topic.partition_responses:
                     partition = TopicPartition(topic.name, row.index)
+                    if partition not in unanswered:
+                        continue
                     # A duplicate is what an earlier attempt stored before its answer was lost.
                     if row.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                        unanswered.discard(partition)
                         self._acknowledged(partition, row.base_offset, counts[partition])
                         yield partition, row.base_offset
                     else:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from milepost.codec.text import shown
 from milepost.errors import BrokerUnavailable, MilepostError, RequestFailed
 from milepost.protocol.error_codes import RETRIABLE, error_name
 
@@ -44,5 +45,6 @@ def is_worth_another_try(error: MilepostError) -> bool:
 
 def failed(what: str, code: int, message: str | None = None) -> RequestFailed:
     """The sentence for an error code: what was asked for, the code's name and number, and what the broker says about it."""
-    told = f": {message}" if message and message != error_name(code) else ""
+    # A stranger's text, and it ends up on a terminal.
+    told = f": {shown(message)}" if message and message != error_name(code) else ""
     return RequestFailed(f"{what}: the broker answers {error_name(code)} ({code}){told}", code)
