@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run from the jars that Maven fetches once for each version of Kafka."""
+"""Kafka's own command-line tools and Java clients, run from the jars that Maven fetches once for each version of Kafka."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.interop.kafka_harness import JVM_OPTIONS, java, unavailable
 
 POM = Path(__file__).parent / "pom.xml"
 RUNNER = Path(__file__).parent / "ToolRunner.java"
+CLIENT = Path(__file__).parent / "JavaClient.java"
 TOOL_SECONDS = 60
 
 # Where the main classes are; a tool that has moved between the versions has one place for each.
@@ -72,6 +73,11 @@ def jars(version: str) -> Path:
     return target
 
 
+def java_command(version: str, main: str, *arguments: str) -> list[str]:
+    """`main` is a class or a source file, which the JVM compiles in memory."""
+    return [java(), *JVM_OPTIONS, "-cp", f"{jars(version)}/*", main, *arguments]
+
+
 class JavaTools:
     """The tools of one version, in one JVM that `ToolRunner.java` keeps (see there for what goes over its pipes)."""
 
@@ -79,7 +85,7 @@ class JavaTools:
         self.version = version
         self.bootstrap = bootstrap
         self.errors = errors
-        command = self.command(str(RUNNER))
+        command = java_command(version, str(RUNNER))
         with errors.open("wb") as stream:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream)
 
@@ -89,12 +95,9 @@ class JavaTools:
             self.process.stdin.close()
             self.process.wait(TOOL_SECONDS)
 
-    def command(self, main: str, *arguments: str) -> list[str]:
-        return [java(), *JVM_OPTIONS, "-cp", f"{jars(self.version)}/*", main, *arguments]
-
     def alone(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
         """The tool in a JVM of its own, asked about the broker: for one that is stopped by a signal or tidies up when its JVM ends."""
-        command = self.command(self.main_class(tool), "--bootstrap-server", self.bootstrap, *arguments)
+        command = java_command(self.version, self.main_class(tool), "--bootstrap-server", self.bootstrap, *arguments)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def main_class(self, tool: str) -> str:

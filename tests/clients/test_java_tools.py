@@ -139,8 +139,8 @@ def test_the_broker_describes_itself(tools, served, topic):
 
 def test_transactions_are_committed_and_listed(tools, served, topic):
     name = served.name("transaction")
-    load = ["--num-records", "500", "--record-size", "100", "--throughput", "-1"]
-    settings = ["--transactional-id", name, "--transaction-duration-ms", "50", "--command-property", f"bootstrap.servers={served.bootstrap}"]
+    load = ["--num-records", "500", "--record-size", "100", "--throughput", "-1", "--transaction-duration-ms", "50"]
+    settings = ["--transactional-id", name, "--command-property", f"bootstrap.servers={served.bootstrap}"]
     assert "500 records sent" in tools.ask("producer-perf-test", "--topic", topic, *load, *settings)
     assert len(consume(tools, topic, 500, "--isolation-level", "read_committed")) == 500
     states = {row[0]: row[3] for row in rows(tools.run("transactions", "list"))}

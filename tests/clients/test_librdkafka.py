@@ -212,7 +212,8 @@ def test_committed_transactions_are_read_and_aborted_ones_are_not(served):
     topic = create(served)
     producer = producer_of(served, transactional_id=served.name("transaction"))
     producer.init_transactions(SECONDS)
-    for value, end in [("first", producer.commit_transaction), ("lost", producer.abort_transaction), ("third", producer.commit_transaction)]:
+    commit, abort = producer.commit_transaction, producer.abort_transaction
+    for value, end in [("first", commit), ("lost", abort), ("third", commit)]:
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
         producer.flush(SECONDS)

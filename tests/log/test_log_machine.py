@@ -223,14 +223,24 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
+        start = self.log.start_offset
         self.log.close()
         self.flushed = self.log.end_offset
         self.open()
+        self.start_may_be_lower(start)
 
     @rule()
     def kill(self) -> None:
+        start = self.log.start_offset
         self.disk.die()
         self.replace_disk(self.disk.state())
+        self.start_may_be_lower(start)
+
+    def start_may_be_lower(self, start: int) -> None:
+        """A log cut in a gap between batches ends before the gap when it is opened again, and its start may lie in the gap: beyond the end, it deletes nothing."""
+        if self.log.start_offset < start:
+            assert self.log.end_offset < start
+            self.adopt()
 
     @rule(data=st.data())
     def lose_power(self, data: st.DataObject) -> None:
