@@ -21,6 +21,8 @@ with warnings.catch_warnings():
     from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 SECONDS = 15
+# A poll gives records as soon as there are any; kafka-python forgets a join that outlasts the poll it began in.
+POLL_MS = 5000
 CODECS = {None: Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
@@ -76,7 +78,7 @@ def take(consumer: KafkaConsumer, count: int) -> list[Any]:
     found: list[Any] = []
     deadline = time.monotonic() + SECONDS
     while len(found) < count and time.monotonic() < deadline:
-        for records in consumer.poll(100).values():
+        for records in consumer.poll(POLL_MS).values():
             found += records
     return found
 
@@ -130,7 +132,7 @@ def test_offsets_are_found_by_time(producer, consumer, admin, topic):
 
 
 class Member(threading.Thread):
-    """A member of a group on a thread of its own, as in use: kafka-python forgets a join that outlasts the poll it began in."""
+    """A member of a group on a thread of its own, as in use: a poll must last until the others have joined too."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         super().__init__()
@@ -197,7 +199,11 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(producer, consu
 def test_committed_transactions_are_read_and_aborted_ones_are_not(served, producer, consumer, topic):
     client = producer(transactional_id=served.name("transaction"))
     client.init_transactions()
-    for value, end in [(b"first", client.commit_transaction), (b"lost", client.abort_transaction), (b"third", client.commit_transaction)]:
+    for value, end in [
+        (b"first", client.commit_transaction),
+        (b"lost", client.abort_transaction),
+        (b"third", client.commit_transaction),
+    ]:
         client.begin_transaction()
         client.send(topic, value, partition=0).get(SECONDS)
         end()

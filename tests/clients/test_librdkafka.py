@@ -162,14 +162,22 @@ def test_two_members_share_and_the_one_left_takes_over(served, strategy):
 
     until(shared, "the members do not share two and two")
     second.close()
-    until(lambda: first.poll(0.05) is None and len(first.assignment()) == 4, "the partitions of the member that left are not taken over")
+    until(
+        lambda: first.poll(0.05) is None and len(first.assignment()) == 4,
+        "the partitions of the member that left are not taken over",
+    )
     first.close()
 
 
 def test_the_consumer_protocol_shares_partitions_too(served):
     topic = create(served, partitions=4)
     group = served.name("group")
-    common = {"bootstrap.servers": served.bootstrap, "group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    common = {
+        "bootstrap.servers": served.bootstrap,
+        "group.id": group,
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+    }
     first, second = Consumer(common), Consumer(common)
     first.subscribe([topic])
     until(lambda: first.poll(0.05) is None and len(first.assignment()) == 4, "the first member has not all four partitions")
@@ -270,6 +278,7 @@ def test_a_second_producer_of_the_same_id_fences_the_first(served):
         first.commit_transaction(SECONDS)
     assert raised.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
     first.purge()
+    first.flush(SECONDS)
 
 
 def test_groups_are_listed_described_their_offsets_changed_and_deleted(served):

@@ -392,15 +392,19 @@ def check_transactions(log: Log, visible: list[Facts], expected: Expected) -> No
     stable = [max(side.first_open(log.end_offset), log.start_offset) for side in sides]
     if log.last_stable_offset not in stable:
         raise Broken(f"I-7: the last stable offset is {log.last_stable_offset}, a replay gives {stable}")
+    # Nobody can ask where a transaction began, or what was stable, below the log start.
+    start = log.start_offset
     noted = [
-        (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
+        (aborted.producer_id, max(aborted.first_offset, start), aborted.last_offset, max(aborted.last_stable_offset, start))
         for segment in log.segments
         for aborted in segment.txn_index.transactions()
-        if aborted.last_offset >= log.start_offset
+        if aborted.last_offset >= start
     ]
-    first = visible[0].base_offset if visible else log.start_offset
-    wanted = [[aborted for aborted in side.aborted if aborted[2] >= first] for side in sides]
-    # Where batches are gone from the front or by cleaning, a transaction may count from its first batch that is left.
+    wanted = [
+        [(producer, max(first, start), last, max(stable, start)) for producer, first, last, stable in side.aborted if last >= start]
+        for side in sides
+    ]
+    # Cleaning may take a transaction's first batches, and whole transactions.
     if noted not in wanted and not expected.is_rewritten:
         raise Broken(f"I-7: aborted transactions are {noted}, a replay gives {wanted}")
     if not any(segment.log.holes for segment in log.segments):

@@ -68,6 +68,7 @@ class LogLoader:
     producer_expiration_ms: int = 86_400_000
     scheduler: Scheduler | None = None
     owner: Owner | None = None
+    is_start_wrong: bool = False
     report: LoadReport = field(default_factory=LoadReport)
     segments: LogSegments = field(default_factory=LogSegments)
     epochs: LeaderEpochCache = field(init=False)
@@ -122,6 +123,9 @@ class LogLoader:
             scheduler=self.scheduler,
             owner=self.owner,
         )
+        if self.is_start_wrong:
+            # Durably, before the log grows past the wrong start: it would hide what is appended below it.
+            log.owner.publish_start(log, log.start_offset)
         log.recovered = tuple(self.report.recovered)
         self._load_producers(log)
         self.segments.active.activate()
@@ -335,6 +339,7 @@ class LogLoader:
                 self.report.notes.append(note)
                 logger.error("%s", note)
                 self.start_offset = self.segments.first.base_offset
+                self.is_start_wrong = True
                 self._recover(list(self.segments))  # producers of records that were thought to be gone
             elif end_offset < self.start_offset:
                 for segment in list(self.segments):
