@@ -30,8 +30,12 @@ def count(record_property):
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []) if report.when == "call"]
-    totals = {name: sum(value for report in reports for key, value in report.user_properties if key == name) for name in (STATES, CASES)}
+    reports = [
+        report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []) if report.when == "call"
+    ]
+    totals = {
+        name: sum(value for report in reports for key, value in report.user_properties if key == name) for name in (STATES, CASES)
+    }
     if totals[STATES]:
         breaks = sum(report.failed and "tests/crash" in report.nodeid for report in reports)
         terminalreporter.write_line(f"crash states: {totals[STATES]}, crashes that lead there: {totals[CASES]}, breaks: {breaks}")

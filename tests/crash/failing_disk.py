@@ -1,7 +1,7 @@
 """A disk that refuses one call: the N-th, with an errno of choice; or every one from the N-th on, as a full disk does.
 
-A write that fails may have been done in part: its first half is, where `tears` says so. Reading never fills a disk: only calls that take space can
-fail for want of it.
+A write that fails may have been done in part: its first half is, where `tears` says so. Reading never fills a disk:
+only calls that take space can fail for want of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 class FailingDisk(MemoryDisk):
     def __init__(
-        self, at: int, error: int, *, tears: bool = False, state: State | None = None, directories: Iterable[str] = (), for_good: bool = False
+        self,
+        at: int,
+        error: int,
+        *,
+        tears: bool = False,
+        state: State | None = None,
+        directories: Iterable[str] = (),
+        for_good: bool = False,
     ):
         super().__init__(state, directories)
         self.at = at

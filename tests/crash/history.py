@@ -1,7 +1,8 @@
 """What was asked of a log, as a plain list: the reference every recovered log is compared with.
 
-It knows nothing of files. A workload notes what it is about to do and what was answered, each with the number of disk operations made so far; `at` then
-says, for a crash after so many operations, which batches must be in the log, and which may be.
+It knows nothing of files. A workload notes what it is about to do and what was answered, each with the number of disk
+operations made so far; `at` then says, for a crash after so many operations, which batches must be in the log, and
+which may be.
 
     level     must be there
     process   every batch whose append was answered (a process that dies loses nothing it was answered for)
@@ -83,8 +84,10 @@ def as_stored(sent: bytes, offset: int, leader_epoch: int) -> bytes:
 class Expected:
     """What a recovered log may look like.
 
-    `past` is every batch that was live once and was not truncated. `either`: pairs of sets of which exactly one is there, whole. `is_rewritten`: the cleaner has
-    been there, so that batches may be missing whose producers are remembered. `is_contiguous`: no offset may be missing between the first and the last. `knows_epochs`: the leader epochs are those of the batches.
+    `past` is every batch that was live once and was not truncated. `either`: pairs of sets of which exactly one is
+    there, whole. `is_rewritten`: the cleaner has been there, so that batches may be missing whose producers are
+    remembered. `is_contiguous`: no offset may be missing between the first and the last. `knows_epochs`: the leader
+    epochs are those of the batches.
     """
 
     must: list[Facts]
@@ -106,7 +109,9 @@ class History:
     @property
     def known(self) -> frozenset[bytes]:
         """Every batch that anybody ever tried to append."""
-        return frozenset(batch for _, kind, what in self.events if kind in ("append", "replace") for batch in _batches(kind, what))
+        return frozenset(
+            batch for _, kind, what in self.events if kind in ("append", "replace") for batch in _batches(kind, what)
+        )
 
     def at(self, operations: int, level: Level) -> Expected:
         """What must and may be in the log after a crash when `operations` disk operations were through."""

@@ -1,7 +1,8 @@
 """A disk in memory: what a log sees as a file system, made and thrown away ten thousand times a minute.
 
-A state of the disk is a mapping from path to content. `MemoryDisk(state)` shares the contents until somebody writes, so that a state costs
-no more than its dictionary. Directories are the parents of the paths, and those made with `mkdir`.
+A state of the disk is a mapping from path to content. `MemoryDisk(state)` shares the contents until somebody writes,
+so that a state costs no more than its dictionary. Directories are the parents of the paths, and those made with
+`mkdir`.
 
 Not promised: permissions, links, times of last change (a file is as old as it was set to be), more than one process.
 """
@@ -166,7 +167,9 @@ class MemoryDisk(Disk):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         start = len(path) + 1
         prefix = path + "/"
-        return [known[start:] for known in (*self.nodes, *self.directories) if known.startswith(prefix) and "/" not in known[start:]]
+        return [
+            known[start:] for known in (*self.nodes, *self.directories) if known.startswith(prefix) and "/" not in known[start:]
+        ]
 
     def set_mtime(self, path: str, seconds: float) -> None:
         self.node(path).mtime = seconds

@@ -1,7 +1,7 @@
 """Producer state and transactions read from a list of batches, from the first to the last: the plain way, for comparison.
 
-It is written from the rules (storage: five batches per producer and epoch, a marker ends a transaction, the last stable offset is the first offset of the
-oldest open transaction), and shares nothing with `milepost.log`.
+It is written from the rules (storage: five batches per producer and epoch, a marker ends a transaction, the last
+stable offset is the first offset of the oldest open transaction), and shares nothing with `milepost.log`.
 """
 
 from __future__ import annotations
@@ -62,4 +62,6 @@ class Replay:
             self.aborted.append((batch.producer_id, first, batch.last_offset, stable))
 
     def first_open(self, otherwise: int) -> int:
-        return min((producer.open_from for producer in self.producers.values() if producer.open_from is not None), default=otherwise)
+        return min(
+            (producer.open_from for producer in self.producers.values() if producer.open_from is not None), default=otherwise
+        )

@@ -1,12 +1,12 @@
 """Every state that a crash may leave of a recorded run.
 
     process   a process dies: what was asked of the kernel is done, except that a write in progress may be cut anywhere
-    power     the machine dies: what an fsync of the file covered is there, and names that a sync of their directory covered; of everything else any
-              mix. A write is kept, dropped, kept in part (by pages), or has moved the size without its data; a truncate is kept or dropped; a name
-              change is kept or dropped, a rename as a whole
+    power     the machine dies: what an fsync of the file covered is there, and names that a sync of their directory
+              covered; of everything else any mix. A write is kept, dropped, kept in part (by pages), or has moved the
+              size without its data; a truncate is kept or dropped; a name change is kept or dropped, a rename as a whole
 
-The rules are looser than any file system: they let a later write survive where an earlier one to the same page is lost. Pages are 512 bytes
-here, the unit in which disks write, because the logs are small.
+The rules are looser than any file system: they let a later write survive where an earlier one to the same page is
+lost. Pages are 512 bytes here, the unit in which disks write, because the logs are small.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class Durable:
             done = [entry for entry in self.pending if entry[1].kind in DATA_CHANGES and entry[1].inode == operation.inode]
             self._make_durable(done)
         elif operation.kind == "sync":
-            done = [entry for entry in self.pending if entry[1].kind in NAME_CHANGES and posixpath.dirname(entry[1].path) == operation.path]
+            done = [
+                entry
+                for entry in self.pending
+                if entry[1].kind in NAME_CHANGES and posixpath.dirname(entry[1].path) == operation.path
+            ]
             self._make_durable(done)
 
     def _make_durable(self, done: list[tuple[int, Operation]]) -> None:
@@ -78,7 +82,9 @@ class Durable:
                 if operation.inode not in changed:
                     changed[operation.inode] = bytearray(self.content.get(operation.inode, b""))
                 apply_data(changed[operation.inode], operation, choice)
-        return {path: bytes(changed[inode]) if inode in changed else self.content.get(inode, b"") for path, inode in names.items()}
+        return {
+            path: bytes(changed[inode]) if inode in changed else self.content.get(inode, b"") for path, inode in names.items()
+        }
 
 
 def apply_name(names: dict[str, int], operation: Operation) -> None:
@@ -126,8 +132,13 @@ def process_deaths(initial: State, trace: Sequence[Operation]) -> Iterator[Crash
             for cut in sorted({1, 11, 12, 17, 61, size // 2, size - 1}):
                 if 0 < cut < size:
                     part = bytearray(content.get(operation.inode, b""))
-                    apply_data(part, Operation("write", operation.path, position=operation.position, data=operation.data[:cut]), KEEP)
-                    files = {path: bytes(part) if inode == operation.inode else content.get(inode, b"") for path, inode in names.items()}
+                    apply_data(
+                        part, Operation("write", operation.path, position=operation.position, data=operation.data[:cut]), KEEP
+                    )
+                    files = {
+                        path: bytes(part) if inode == operation.inode else content.get(inode, b"")
+                        for path, inode in names.items()
+                    }
                     yield Crash(number, f"in {operation}, {cut} bytes of it done", files)
         if operation.kind in NAME_CHANGES:
             apply_name(names, operation)
@@ -140,7 +151,9 @@ def process_deaths(initial: State, trace: Sequence[Operation]) -> Iterator[Crash
         yield Crash(number + 1, f"after {operation}", {path: content.get(inode, b"") for path, inode in names.items()})
 
 
-def power_failures(initial: State, trace: Sequence[Operation], rng: random.Random, subsets: int, singles: int | None = None) -> Iterator[Crash]:
+def power_failures(
+    initial: State, trace: Sequence[Operation], rng: random.Random, subsets: int, singles: int | None = None
+) -> Iterator[Crash]:
     """After each operation: all pending ones kept, all dropped, each alone kept, each alone dropped or kept in part, and random subsets.
 
     `singles` bounds for how many of the pending operations the "each alone" is done; the newest come first.
@@ -157,7 +170,9 @@ def _failures(durable: Durable, number: int, rng: random.Random, subsets: int, s
     if not pending:
         return
     yield Crash(number, "all dropped", durable.state({}, DROP))
-    chosen = pending if singles is None or len(pending) <= singles else [*pending[-singles // 2 :], *rng.sample(pending, singles // 2)]
+    chosen = (
+        pending if singles is None or len(pending) <= singles else [*pending[-singles // 2 :], *rng.sample(pending, singles // 2)]
+    )
     for at, operation in chosen:
         yield Crash(number, f"only {at} {operation} kept", durable.state({at: KEEP}, DROP))
         for choice in _partial(operation):

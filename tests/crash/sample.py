@@ -48,7 +48,12 @@ def batch(
     """A client's batch. Its timestamps wander: each seventh batch is older than the one before it."""
     base = NOW + number * 10 - (35 if number % 7 == 3 else 0)
     made = [
-        Record(index, base + index * (3 if number % 5 else -3), key or b"k%d" % (number % 9), b"%d.%d-" % (number, index) + b"v" * size)
+        Record(
+            index,
+            base + index * (3 if number % 5 else -3),
+            key or b"k%d" % (number % 9),
+            b"%d.%d-" % (number, index) + b"v" * size,
+        )
         for index in range(records)
     ]
     return build_batch(
@@ -63,14 +68,20 @@ def batch(
 
 def marker(number: int, kind: ControlType, producer: int, epoch: int = 0, coordinator_epoch: int = 0) -> bytes:
     return end_transaction_batch(
-        EndTransactionMarker(kind, coordinator_epoch), offset=0, timestamp=NOW + number * 10, producer_id=producer, producer_epoch=epoch
+        EndTransactionMarker(kind, coordinator_epoch),
+        offset=0,
+        timestamp=NOW + number * 10,
+        producer_id=producer,
+        producer_epoch=epoch,
     )
 
 
 class Writer:
     """A log on a recording disk, and the history of what was asked of it."""
 
-    def __init__(self, settings: Mapping[str, object] | None = None, disk: RecordingDisk | None = None, history: History | None = None):
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, disk: RecordingDisk | None = None, history: History | None = None
+    ):
         self.disk = disk or RecordingDisk(directories=[DATA])
         self.clock = ManualClock(NOW)
         self.config = LogConfig.parse({**SETTINGS, **(settings or {})})
@@ -99,12 +110,20 @@ class Writer:
     def plain(self, records: int = 1, codec: Codec = Codec.NONE, **fields: object) -> None:
         self.put(batch(self.number, records=records, codec=codec, **fields))
 
-    def idempotent(self, producer: int, records: int = 1, codec: Codec = Codec.NONE, epoch: int = 0, transactional: bool = False) -> None:
+    def idempotent(
+        self, producer: int, records: int = 1, codec: Codec = Codec.NONE, epoch: int = 0, transactional: bool = False
+    ) -> None:
         sequence = self.sequences.get((producer, epoch), 0)
         self.sequences[producer, epoch] = sequence + records
         self.put(
             batch(
-                self.number, records=records, codec=codec, producer=producer, epoch=epoch, sequence=sequence, transactional=transactional
+                self.number,
+                records=records,
+                codec=codec,
+                producer=producer,
+                epoch=epoch,
+                sequence=sequence,
+                transactional=transactional,
             )
         )
 
@@ -196,4 +215,16 @@ def small_state(writer: Writer) -> dict[str, bytes]:
     return {path: data for path, data in writer.disk.state().items() if not path.endswith("/.lock")}
 
 
-__all__ = ["DATA", "NOW", "PARTITION", "SETTINGS", "MemoryDisk", "Writer", "batch", "everything", "marker", "small_state", "write_everything"]
+__all__ = [
+    "DATA",
+    "NOW",
+    "PARTITION",
+    "SETTINGS",
+    "MemoryDisk",
+    "Writer",
+    "batch",
+    "everything",
+    "marker",
+    "small_state",
+    "write_everything",
+]

@@ -1,7 +1,8 @@
 """States of a damaged directory, made from the one that `sample.everything` left: each with what must still be there.
 
-What must be there is told by comparing bytes: a batch whose bytes are where they were is *intact*, and an intact batch must be found, whatever happened around it
-(design decision 11: damage with whole batches behind it is a hole, damage with nothing behind it is a torn tail).
+What must be there is told by comparing bytes: a batch whose bytes are where they were is *intact*, and an intact
+batch must be found, whatever happened around it (design decision 11: damage with whole batches behind it is a hole,
+damage with nothing behind it is a torn tail).
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class Original:
         data = self.state[path]
         for start in range(0, len(data), step or block):
             end = min(start + block, len(data))
-            yield self.with_file(path, data[:start] + bytes(end - start) + data[end:], f"bytes {start} to {end} zero", recovery_point)
+            yield self.with_file(
+                path, data[:start] + bytes(end - start) + data[end:], f"bytes {start} to {end} zero", recovery_point
+            )
 
     def zeros_behind(self, path: str, sizes: list[int], recovery_point: int | None = None) -> Iterator[Case]:
         for size in sizes:
@@ -151,7 +154,9 @@ class Original:
             if start:
                 must = [batch for batch in case.expected.must if batch.last_offset >= start]
                 case = Case(case.label, state, Expected(must, case.expected.may, case.expected.past))
-            yield case if state.get(EPOCHS) != STALE_EPOCHS else replace(case, expected=replace(case.expected, knows_epochs=False))
+            yield (
+                case if state.get(EPOCHS) != STALE_EPOCHS else replace(case, expected=replace(case.expected, knows_epochs=False))
+            )
 
     def log_start(self, state: State) -> int:
         """What the checkpoint says; nothing when it lies beyond the log, which must cost no record."""
@@ -181,8 +186,8 @@ class Original:
         transactions = self.logs()[-1].replace(".log", ".txnindex")
         return [
             ("indexes whole", {}),
-            ("no indexes", {path: None for path in (*indexes, transactions)}),
-            ("indexes empty", {path: b"" for path in (*indexes, transactions)}),
+            ("no indexes", dict.fromkeys((*indexes, transactions))),
+            ("indexes empty", dict.fromkeys((*indexes, transactions), b"")),
             ("indexes zero", {path: bytes(480) for path in indexes}),
             ("indexes cut", {path: self.state[path][:29] for path in (*indexes, transactions)}),
             ("indexes garbled", {path: bytes(range(7, 247)) for path in indexes}),
@@ -196,9 +201,9 @@ class Original:
         damaged = self.state[newest][:-1] + b"\x55"
         return [
             ("snapshots whole", {}),
-            ("no snapshots", {path: None for path in snapshots}),
+            ("no snapshots", dict.fromkeys(snapshots)),
             ("newest snapshot torn", {newest: self.state[newest][:-9]}),
-            ("snapshots damaged", {path: damaged for path in snapshots}),
+            ("snapshots damaged", dict.fromkeys(snapshots, damaged)),
             ("snapshot empty", {newest: b""}),
             ("snapshot beyond the log", {f"{PARTITION}/{5000:020d}.snapshot": self.state[newest]}),
         ]
@@ -220,4 +225,9 @@ class Original:
         ]
 
     def epoch_states(self) -> list[Change]:
-        return [("epochs whole", {}), ("epochs lost", {EPOCHS: None}), ("epochs zero", {EPOCHS: bytes(30)}), ("epochs older", {EPOCHS: STALE_EPOCHS})]
+        return [
+            ("epochs whole", {}),
+            ("epochs lost", {EPOCHS: None}),
+            ("epochs zero", {EPOCHS: bytes(30)}),
+            ("epochs older", {EPOCHS: STALE_EPOCHS}),
+        ]

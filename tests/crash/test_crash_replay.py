@@ -28,7 +28,9 @@ def crash(made: Run, check: Checker, subsets: int, seed: int = 1) -> None:
             try:
                 check.check(one.state, expected)
             except AssertionError as error:
-                raise AssertionError(f"{made.name}, {level.value} fails after {one.after} operations, {one.label}: {error}") from error
+                raise AssertionError(
+                    f"{made.name}, {level.value} fails after {one.after} operations, {one.label}: {error}"
+                ) from error
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -1,8 +1,9 @@
 """A log whose files were damaged: zeros, flipped bits, older versions, missing files, and all of these together.
 
-Damage with whole batches behind it is a hole: what lies in it cannot be read, everything else can, and the log ends where it ended. Damage with nothing
-behind it is a torn tail. Two fields of a batch are outside its checksum, the offset and the leader epoch: a batch that damage gave another offset is found out by its
-neighbours if it has any, another epoch is not.
+Damage with whole batches behind it is a hole: what lies in it cannot be read, everything else can, and the log ends
+where it ended. Damage with nothing behind it is a torn tail. Two fields of a batch are outside its checksum, the
+offset and the leader epoch: a batch that damage gave another offset is found out by its neighbours if it has any,
+another epoch is not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ def test_one_flipped_bit_costs_at_most_its_batch(segment, count):
 def test_one_flipped_bit_in_any_other_file_costs_nothing(count):
     check = checker()
     # The epoch file is text without a checksum: a flipped digit is a digit.
-    run(check, (case for path in original().files() if path not in original().logs() for case in original().flips(path) if path != EPOCHS))
+    run(
+        check,
+        (
+            case
+            for path in original().files()
+            if path not in original().logs()
+            for case in original().flips(path)
+            if path != EPOCHS
+        ),
+    )
     count(check, 1600)
 
 
@@ -64,7 +74,12 @@ def test_zeros_behind_a_file_cost_nothing(count):
     check = checker()
     for path in original().files():
         if not path.endswith(("checkpoint", ".snapshot", ".txnindex")):
-            run(check, original().zeros_behind(path, [1, 7, 8, 11, 12, 16, 17, 60, 61, 511, 512, 4096, 65536], original().segment_base(path)))
+            run(
+                check,
+                original().zeros_behind(
+                    path, [1, 7, 8, 11, 12, 16, 17, 60, 61, 511, 512, 4096, 65536], original().segment_base(path)
+                ),
+            )
     count(check, 100)
 
 

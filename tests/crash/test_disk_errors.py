@@ -1,7 +1,8 @@
 """Every call to the disk refused once: what the log says, and what is left of it.
 
-After a full disk the log goes on (C-28): what was written in part is cut off again before anything else happens. After any other error, and after a failed
-fsync in particular (C-29), the log is offline: its recovery point has not moved, and what it had answered for is in the files.
+After a full disk the log goes on (C-28): what was written in part is cut off again before anything else happens.
+After any other error, and after a failed fsync in particular (C-29), the log is offline: its recovery point has not
+moved, and what it had answered for is in the files.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ERRORS = [(errno.ENOSPC, False), (errno.ENOSPC, True), (errno.EDQUOT, True), (er
 
 
 class Trial:
-    """A log that does everything once, on a disk that refuses one call. A step that is refused is tried again, unless the log is offline."""
+    """A log that does everything once, on a disk that refuses one call. A refused step is tried again, unless the log is offline."""
 
     def __init__(self, at: int, error: int, tears: bool, for_good: bool = False):
         self.disk = FailingDisk(at, error, tears=tears, directories=[DATA], for_good=for_good)
@@ -102,7 +103,9 @@ class Trial:
         self.log.update_high_watermark(self.log.end_offset)
         found = [record.offset for record in self.log.records()]
         expected = self.history.at(0, Level.PROCESS).must
-        assert found == [offset for one in expected if not one.is_control for offset, _ in one.records if offset >= self.log.start_offset]
+        assert found == [
+            offset for one in expected if not one.is_control for offset, _ in one.records if offset >= self.log.start_offset
+        ]
         self.log.find(offset=self.log.start_offset)
         self.log.find(time=NOW + 30)
 
@@ -126,7 +129,9 @@ class Trial:
         check.check(self.disk.state(), self.history.at(0, Level.PROCESS))
 
 
-@pytest.mark.parametrize(("error", "tears"), ERRORS, ids=lambda value: errno.errorcode[value] if value > 1 else ("torn" if value else "whole"))
+@pytest.mark.parametrize(
+    ("error", "tears"), ERRORS, ids=lambda value: errno.errorcode[value] if value > 1 else ("torn" if value else "whole")
+)
 def test_every_call_refused_once_costs_nothing_that_was_answered_for(error, tears, count):
     check = Checker(frozenset(), CONFIG)
     for at in itertools.count(1):
@@ -266,7 +271,8 @@ def test_real_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path):
     script.write_text(textwrap.dedent(IN_A_FULL_FILE_SYSTEM))
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = f'mount -t tmpfs -o size=2m none "{disk}" && head -c 400000 /dev/zero > "{disk}/ballast" && "{sys.executable}" -W error "{script}" "{disk}"'
+    fill = f'mount -t tmpfs -o size=2m none "{disk}" && head -c 400000 /dev/zero > "{disk}/ballast"'
+    command = f'{fill} && "{sys.executable}" -W error "{script}" "{disk}"'
     done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     acked, refused = int(done.stdout.split()[1]), int(done.stdout.split()[3])
@@ -276,7 +282,9 @@ def test_real_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path):
 
 def test_file_that_may_not_grow_is_cut_back_to_whole_batches(tmp_path: Path):
     """RLIMIT_FSIZE: a short write first, then EFBIG."""
-    log = open_log(str(tmp_path / "data" / "t-0"), "a", {"segment.bytes": 1 << 20, "segment.index.bytes": 4096}, clock=ManualClock(NOW))
+    log = open_log(
+        str(tmp_path / "data" / "t-0"), "a", {"segment.bytes": 1 << 20, "segment.index.bytes": 4096}, clock=ManualClock(NOW)
+    )
     value = os.urandom(3000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))

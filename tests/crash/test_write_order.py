@@ -1,4 +1,6 @@
-"""The order of writing, read from the recorded operations of every workload: cheaper and clearer than to hope that some crash shows what was forgotten.
+"""The order of writing, read from the recorded operations of every workload.
+
+Cheaper and clearer than to hope that some crash shows what was forgotten.
 
     W-1  an append is answered when its bytes are in the kernel
     W-3  data synced, then the names of new files, and only then a checkpoint that speaks of them
@@ -17,6 +19,7 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -60,10 +63,12 @@ def is_log(path: str) -> bool:
 def test_w1_append_is_answered_after_its_bytes_were_written_in_one_piece(name):
     made = recorded(name)
     events = made.history.events
-    for (start, kind, batches), (end, answered, _) in zip(events, events[1:], strict=False):
+    for (start, kind, batches), (end, answered, _) in pairwise(events):
         if kind == "append":
             assert answered == "appended"
-            writes = [operation.data for operation in made.trace[start:end] if operation.kind == "write" and is_log(operation.path)]
+            writes = [
+                operation.data for operation in made.trace[start:end] if operation.kind == "write" and is_log(operation.path)
+            ]
             assert writes == [b"".join(batches)]
 
 
@@ -90,7 +95,9 @@ def test_w3_flush_leaves_no_byte_of_the_log_and_no_name_behind():
         for number, _, durable in durable_before(made):
             if number in flushed:
                 pending = [operation for _, operation in durable.pending if is_log(operation.path) or is_log(operation.target)]
-                assert not pending, f"{name}: after the flush up to {flushed[number]}, not durable: {[str(one) for one in pending]}"
+                assert not pending, (
+                    f"{name}: after the flush up to {flushed[number]}, not durable: {[str(one) for one in pending]}"
+                )
                 flushes += 1
     assert flushes >= 18
 
@@ -102,7 +109,11 @@ def test_w4_small_files_are_replaced_whole():
             if operation.kind == "write" and operation.path.endswith(SMALL_FILES):
                 raise AssertionError(f"{made.name}: {operation} writes into the file itself")
             if operation.kind == "rename" and operation.path.endswith(".tmp"):
-                earlier = [one.kind for one in made.trace[:number] if one.inode == operation.inode and one.kind in ("write", "truncate", "fsync")]
+                earlier = [
+                    one.kind
+                    for one in made.trace[:number]
+                    if one.inode == operation.inode and one.kind in ("write", "truncate", "fsync")
+                ]
                 assert earlier[-1:] == ["fsync"], f"{made.name}: {operation} is not synced"
                 assert made.trace[number + 1].kind == "sync", f"{made.name}: {operation}, then {made.trace[number + 1]}"
                 assert made.trace[number + 1].path == posixpath.dirname(operation.path)
@@ -115,7 +126,12 @@ def test_w5_name_of_a_new_segment_is_durable_before_its_first_batch():
     for made in all_runs():
         new: set[int] = set()
         for operation in made.trace:
-            if operation.kind == "create" and ".log" in operation.name and "hole" not in operation.name and "cut" not in operation.name:
+            if (
+                operation.kind == "create"
+                and ".log" in operation.name
+                and "hole" not in operation.name
+                and "cut" not in operation.name
+            ):
                 new.add(operation.inode)
                 created += 1
             elif operation.kind == "sync" and operation.path == PARTITION:
@@ -184,9 +200,7 @@ def test_w8_marker_comes_when_everything_else_is_durable(name):
     markers = 0
     for number, operation, durable in durable_before(made):
         if number >= made.first and operation.kind == "rename" and operation.target.endswith("/.kafka_cleanshutdown"):
-            pending = [
-                str(one) for _, one in durable.pending if not one.path.endswith((".lock", ".kafka_cleanshutdown.tmp"))
-            ]
+            pending = [str(one) for _, one in durable.pending if not one.path.endswith((".lock", ".kafka_cleanshutdown.tmp"))]
             assert not pending
             markers += 1
     assert markers >= 1

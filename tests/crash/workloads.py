@@ -1,7 +1,7 @@
 """What is done to a log while it crashes: one small run for each thing that a log does.
 
-A workload prepares a log, and then does the one thing in question. Only the second part is crashed; what came before counts as recorded, and not
-as durable unless it was flushed.
+A workload prepares a log, and then does the one thing in question. Only the second part is crashed; what came before
+counts as recorded, and not as durable unless it was flushed.
 """
 
 from __future__ import annotations
@@ -251,7 +251,9 @@ def compact(writer: Writer) -> None:
 
 def stored_in(writer: Writer, segments: Sequence[Segment]) -> list[bytes]:
     """The batches of some segments as they are in their files."""
-    return [batch.stored for segment in segments for _, batch in scan(bytes(writer.disk.node(segment.log.path).data), frozenset())[0]]
+    return [
+        batch.stored for segment in segments for _, batch in scan(bytes(writer.disk.node(segment.log.path).data), frozenset())[0]
+    ]
 
 
 def recovery(name: str, state: State, config: LogConfig, known: Known, expected: Expected) -> Run:

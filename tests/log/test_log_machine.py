@@ -1,7 +1,8 @@
 """A log against a list: whatever is done to it, in whatever order, and wherever it dies in between, it holds what the list holds.
 
-The model is the list of batches as they were answered for. Appending adds to it, truncating and deleting take from it, a crash of the process changes nothing, a
-power failure may take what was not flushed. After each step the log is read from its start to its end and asked for offsets and times.
+The model is the list of batches as they were answered for. Appending adds to it, truncating and deleting take from
+it, a crash of the process changes nothing, a power failure may take what was not flushed. After each step the log is
+read from its start to its end and asked for offsets and times.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start_may_be_lower(start)
 
     def start_may_be_lower(self, start: int) -> None:
-        """A log cut in a gap between batches ends before the gap when it is opened again, and its start may lie in the gap: beyond the end, it deletes nothing."""
+        """A log cut in a gap between batches ends before the gap when it is opened again; a start in the gap deletes nothing."""
         if self.log.start_offset < start:
             assert self.log.end_offset < start
             self.adopt()
@@ -247,7 +248,12 @@ class LogMachine(RuleBasedStateMachine):
         self.feed()
         self.disk.die()
         pending = self.durable.pending
-        choices = {at: data.draw(st.sampled_from([KEEP, DROP, SIZE_ONLY])) if one.kind == "write" else data.draw(st.sampled_from([KEEP, DROP])) for at, one in pending[-12:]}
+        choices = {
+            at: data.draw(st.sampled_from([KEEP, DROP, SIZE_ONLY]))
+            if one.kind == "write"
+            else data.draw(st.sampled_from([KEEP, DROP]))
+            for at, one in pending[-12:]
+        }
         state = self.durable.state(choices, data.draw(st.sampled_from([KEEP, DROP])))
         must = [one for one in self.batches if one.last_offset < self.flushed]
         # Deleted records are back when the log ends before the start that was published: a start beyond the end deletes nothing.
@@ -255,7 +261,9 @@ class LogMachine(RuleBasedStateMachine):
         self.replace_disk(state)
         found = [one for one in self.on_disk() if one.last_offset >= self.log.start_offset]
         there = {one.stored for one in found}
-        assert all(one.stored in there for one in must), f"{[one for one in must if one.stored not in there]} were flushed and are gone"
+        assert all(one.stored in there for one in must), (
+            f"{[one for one in must if one.stored not in there]} were flushed and are gone"
+        )
         assert there <= may
         self.batches = found
         self.is_rewritten = True
@@ -271,7 +279,10 @@ class LogMachine(RuleBasedStateMachine):
     def replace_disk(self, state: dict[str, bytes]) -> None:
         """The next process finds these files. They count as durable: whatever survived is on the medium now."""
         self.disk = RecordingDisk(state, [PARTITION])
-        self.durable = Durable({path: node.inode for path, node in self.disk.nodes.items()}, {node.inode: bytes(node.data) for node in self.disk.nodes.values()})
+        self.durable = Durable(
+            {path: node.inode for path, node in self.disk.nodes.items()},
+            {node.inode: bytes(node.data) for node in self.disk.nodes.values()},
+        )
         self.fed = 0
         self.open()
 
@@ -283,7 +294,9 @@ class LogMachine(RuleBasedStateMachine):
             return
         visible = [one for one in self.batches if one.last_offset >= self.log.start_offset]
         expected = Expected(visible, frozenset(), self.past, is_rewritten=self.is_rewritten)
-        assert [one.stored for one in self.on_disk() if one.last_offset >= self.log.start_offset] == [one.stored for one in visible]
+        assert [one.stored for one in self.on_disk() if one.last_offset >= self.log.start_offset] == [
+            one.stored for one in visible
+        ]
         check_reading(self.log, visible)
         check_lookups(self.log, visible, few=6)
         check_producers(self.log, visible, expected)

@@ -53,6 +53,9 @@ class AppendableLog(ReadableLog):
     recovery_point: int
     validator: Validator
     verifies_transactions: bool
+    is_failed: bool
+    is_closed: bool
+    is_read_only: bool
 
     def roll(self, requested_offset: int = 0) -> Segment:
         raise NotImplementedError
@@ -104,7 +107,8 @@ class AppendableLog(ReadableLog):
         batches = checked_batches(data, origin, self.config.max_message_bytes, leader_epoch)
         if not batches:
             return self._nothing_appended()
-        self.ensure_writable()
+        if self.is_failed or self.is_closed or self.is_read_only:
+            self.ensure_writable()
         if origin is RAFT_LEADER:
             return self._append_given(batches)
         validated = self.validator.validate(batches, self.end_offset, leader_epoch, self.clock.now_ms(), origin)
@@ -264,7 +268,7 @@ class AppendableLog(ReadableLog):
             self.producers.update(update)
         for transaction in completed:
             self.complete(transaction, segment)
-        self.producers.update_map_end_offset(self.end_offset)
+        self.producers.map_end_offset = self.end_offset
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
 

@@ -70,6 +70,7 @@ class Validator:
         self.is_compacted = config.compact
         self.before_max_ms = config.message_timestamp_before_max_ms
         self.after_max_ms = config.message_timestamp_after_max_ms
+        self.takes_any_time = self.stamps or self.before_max_ms == self.after_max_ms == LONG_MAX
         self.keeps_codec = config.compression_type == "producer"
         # The per-append profile notes the record, not the batch, that brought the largest timestamp.
         self.exact_time_offset = exact_time_offset
@@ -89,7 +90,8 @@ class Validator:
         else:
             scan = scan_records(buffer, start + HEADER_SIZE, start + size, batch.record_count, batch.base_timestamp)
         largest, newest, smallest, null_key, sequential = scan
-        if (null_key >= 0 and self.is_compacted) or not self.times_in_bounds(batch, smallest, largest, now_ms):
+        any_time = self.takes_any_time and not batch.attributes & LOG_APPEND_TIME_FLAG
+        if (null_key >= 0 and self.is_compacted) or not (any_time or self.times_in_bounds(batch, smallest, largest, now_ms)):
             refuse_records(batch, self.config, now_ms)
         if (is_compressed and not sequential) or (not self.keeps_codec and self.changes_codec(batch)):
             return rebuild(batch, offset, leader_epoch, self.config, now_ms if stamps else None)
