@@ -242,6 +242,7 @@ class LogMachine(RuleBasedStateMachine):
         if self.log.start_offset < start:
             assert self.log.end_offset < start
             self.adopt()
+        self.flushed = min(self.flushed, self.log.end_offset)
 
     @rule(data=st.data())
     def lose_power(self, data: st.DataObject) -> None:
@@ -265,10 +266,9 @@ class LogMachine(RuleBasedStateMachine):
             f"{[one for one in must if one.stored not in there]} were flushed and are gone"
         )
         assert there <= may
-        self.batches = found
-        self.is_rewritten = True
-        bases = {one.base_offset for one in found}
-        self.past = [one for one in self.past if one.base_offset in bases or one.last_offset < self.log.start_offset]
+        lost = {one.base_offset for one in self.batches} - {one.base_offset for one in found}
+        self.batches, self.is_rewritten = found, True
+        self.past = [one for one in self.past if one.base_offset not in lost]
         self.ever = [one for one in self.ever if one.last_offset < self.log.end_offset]
 
     def feed(self) -> None:

@@ -75,6 +75,14 @@ class LogLoader:
     producers: ProducerStateManager = field(init=False)
 
     def load(self) -> Log:
+        said = self.recovery_point
+        log = self._load_in_doubt()
+        if said > log.end_offset:
+            # Durably, before the log grows up to it: it would vouch for what is appended below it.
+            log.owner.publish_recovery_point(log, log.end_offset)
+        return log
+
+    def _load_in_doubt(self) -> Log:
         try:
             return self._load()
         except (CorruptRecord, InvalidRecord) as damage:

@@ -49,6 +49,7 @@ class TxnIndex:
         self._handle = pool.handle(path, os.O_RDWR)
         self._size = size - size % ENTRY.size
         self._last_offset: int | None = None
+        self._is_changed = False
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +104,7 @@ class TxnIndex:
             self._size = size
             if self._disk.exists(self.path):
                 self._disk.truncate(self._handle.fd, size)
+                self._is_changed = True
 
     def check(self) -> None:
         for aborted in self.transactions():
@@ -112,8 +114,10 @@ class TxnIndex:
                 )
 
     def flush(self) -> None:
-        if self._size:
+        # Also when it is empty: entries that were cut off must not come back.
+        if self._is_changed or self._size:
             self._disk.fsync(self._handle.fd)
+            self._is_changed = False
 
     def rename(self, path: str) -> None:
         if self._disk.exists(self.path):
