@@ -198,7 +198,6 @@ class Segment:
         filled = self.log.size_in_bytes
         if filled > self.config.segment_bytes - size or (filled and self.waited_ms(max_timestamp) > self.max_segment_ms):
             return True
-        # Spelled out here and in `is_index_full`, not asked of the two indexes: this runs for every append.
         offsets, times = self.offset_index, self.time_index
         if offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1:
             return True
