@@ -349,7 +349,7 @@ def check_reading(log: Log, visible: list[Facts]) -> None:
 
 def check_producers(log: Log, visible: list[Facts], expected: Expected) -> None:
     """I-6. What was deleted from the front may be forgotten or remembered; from what is there on, all is as a replay has it."""
-    ever = all_batches(visible, expected)
+    ever = all_batches(log, visible, expected)
     # A batch may be gone from the front of the log by deletion, or into a hole there.
     there = {batch.base_offset for batch in visible if batch.base_offset >= log.start_offset}
     needed = {batch.producer_id for batch in visible if batch.base_offset >= log.start_offset and says_something(batch)}
@@ -371,10 +371,10 @@ def check_producers(log: Log, visible: list[Facts], expected: Expected) -> None:
     check_duplicates(log, newest)
 
 
-def all_batches(visible: list[Facts], expected: Expected) -> list[Facts]:
+def all_batches(log: Log, visible: list[Facts], expected: Expected) -> list[Facts]:
     """Those that are there, and before them those that were; or, if the cleaner was there, all that ever were."""
-    if expected.is_rewritten and visible:
-        return [batch for batch in expected.past if batch.last_offset <= visible[-1].last_offset]
+    if expected.is_rewritten:
+        return [batch for batch in expected.past if batch.last_offset < log.end_offset]
     return [*[batch for batch in expected.past if not visible or batch.base_offset < visible[0].base_offset], *visible]
 
 
@@ -421,7 +421,7 @@ def check_duplicates(log: Log, newest: list[Facts]) -> None:
 
 def check_transactions(log: Log, visible: list[Facts], expected: Expected) -> None:
     """I-7: the aborted transactions, the last stable offset, and what a reader of committed data gets."""
-    sides = [Replay.of(visible), Replay.of(all_batches(visible, expected))]
+    sides = [Replay.of(visible), Replay.of(all_batches(log, visible, expected))]
     stable = [max(side.first_open(log.end_offset), log.start_offset) for side in sides]
     if log.last_stable_offset not in stable:
         raise Broken(f"I-7: the last stable offset is {log.last_stable_offset}, a replay gives {stable}")

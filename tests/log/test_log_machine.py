@@ -304,7 +304,8 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=60, stateful_step_count=40)
+# The same sixty every time; `make trouble` looks for others.
+TestLogMachine.settings = settings(max_examples=60, stateful_step_count=40, derandomize=True)
 
 
 @pytest.mark.trouble
