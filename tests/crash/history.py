@@ -86,8 +86,9 @@ class Expected:
 
     `past` is every batch that was live once and was not truncated. `either`: pairs of sets of which exactly one is
     there, whole. `is_rewritten`: the cleaner has been there, so that batches may be missing whose producers are
-    remembered. `is_contiguous`: no offset may be missing between the first and the last. `knows_epochs`: the leader
-    epochs are those of the batches.
+    remembered. `is_contiguous`: no offset may be missing between the first and the last. `firm`: batches that may go only
+    together with everything behind them. `knows_epochs`: the leader epochs are those of the batches. `knows_aborted`: the
+    transaction index names every aborted transaction, also those that the cleaner left nothing of.
     """
 
     must: list[Facts]
@@ -96,7 +97,9 @@ class Expected:
     either: list[tuple[frozenset[bytes], frozenset[bytes]]] = field(default_factory=list)
     is_rewritten: bool = False
     is_contiguous: bool = False
+    firm: frozenset[int] = frozenset()
     knows_epochs: bool = True
+    knows_aborted: bool = True
 
 
 @dataclass(slots=True)
@@ -119,6 +122,7 @@ class History:
         begun: set[bytes] = set()
         leaving: set[bytes] = set()
         hidden: set[bytes] = set()
+        firm: set[int] = set()
         past: list[Facts] = []
         either: list[tuple[frozenset[bytes], frozenset[bytes]]] = []
         flushed, is_rewritten, has_gaps = 0, False, False
@@ -137,6 +141,7 @@ class History:
                 # Cut inside a batch, the log goes on at the offset that was asked for: some are missing before it.
                 has_gaps |= any(batch.base_offset < what <= batch.last_offset for batch in live)
                 leaving |= {batch.stored for batch in live if batch.last_offset >= what}
+                firm = {batch.base_offset for batch in live if what <= batch.last_offset < flushed}
                 live = [batch for batch in live if batch.last_offset < what]
                 flushed = min(flushed, what)
             elif kind in ("delete", "forget"):
@@ -145,7 +150,7 @@ class History:
                 leaving, hidden = (leaving | below, hidden) if kind == "delete" else (leaving, hidden | below)
                 live = [batch for batch in live if batch.last_offset >= what]
             elif kind in ("truncated", "deleted"):
-                leaving = set()
+                leaving, firm = set(), set()
                 past = [batch for batch in past if batch.last_offset < what] if kind == "truncated" else past
             elif kind == "replace":
                 old, new = what
@@ -159,7 +164,8 @@ class History:
                 live = sorted([*live, *map(facts, new)], key=lambda batch: batch.base_offset)
         must = live if level is Level.PROCESS else [batch for batch in live if batch.last_offset < flushed]
         may = frozenset(begun | leaving | hidden | {batch.stored for batch in live})
-        return Expected(must, may, past, either, is_rewritten, level is Level.PROCESS and not is_rewritten and not has_gaps)
+        is_contiguous = level is Level.PROCESS and not is_rewritten and not has_gaps
+        return Expected(must, may, past, either, is_rewritten, is_contiguous, frozenset(firm))
 
 
 def _batches(kind: str, what: Any) -> Sequence[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from tests.crash.history import Level
 from tests.crash.invariants import Checker
 from tests.crash.replayer import power_failures, process_deaths
-from tests.crash.workloads import WORKLOADS, Run, recoveries, run
+from tests.crash.workloads import WORKLOADS, Run, grown, recoveries, run
 
 
 def crash(made: Run, check: Checker, subsets: int, seed: int = 1) -> None:
@@ -50,6 +50,16 @@ def test_recovery_survives_every_crash_in_the_middle_of_it(count):
         total.add(check)
     assert total.runs >= 40
     count(total, 20_000)
+
+
+def test_log_that_outgrows_a_wrong_checkpoint_survives_every_crash(count):
+    """C-16, C-18: what a checkpoint beyond the end says must be corrected before the log reaches it."""
+    total = Total()
+    for made in grown():
+        check = Checker(made.known, made.config)
+        crash(made, check, subsets=10)
+        total.add(check)
+    count(total, 1000)
 
 
 class Total:

@@ -25,7 +25,7 @@ from tests.crash.memory_disk import State
 from tests.crash.recorder import Operation, RecordingDisk
 from tests.crash.replayer import process_deaths
 from tests.crash.sample import DATA, NOW, PARTITION, SETTINGS, Writer, batch, small_state
-from tests.crash.sweeps import Original
+from tests.crash.sweeps import LOG_STARTS, RECOVERY_POINTS, Original
 
 SMALL: Mapping[str, object] = {"segment.bytes": 700, "index.interval.bytes": 120, "segment.index.bytes": 96}
 
@@ -182,6 +182,24 @@ def truncate_transactions(writer: Writer) -> None:
     some(writer, 2)
 
 
+def truncate_an_abort(writer: Writer) -> None:
+    """The marker that aborted a transaction is cut off, and another commits it. The segment is sealed after that, and trusted."""
+    writer.truncate(writer.log.end_offset - 1)
+    writer.end(8, ControlType.COMMIT)
+    writer.log.roll()
+    writer.flush()
+    writer.checkpoint()
+    some(writer, 1)
+
+
+def aborted(writer: Writer) -> None:
+    some(writer, 4)
+    writer.idempotent(8, 2, transactional=True)
+    writer.end(8, ControlType.ABORT)
+    writer.flush()
+    writer.checkpoint()
+
+
 def truncate_fully(writer: Writer) -> None:
     writer.note("truncate", 0)
     writer.log.truncate_fully_and_start_at(1000)
@@ -286,6 +304,26 @@ def recoveries() -> Iterator[Run]:
     yield from interrupted_swaps()
 
 
+def grown() -> Iterator[Run]:
+    """A log whose checkpoints lie beyond its end, opened, and then grown past them: they must not speak of what is new."""
+    for name, checkpoint, beyond in (("log start", LOG_STARTS, 2), ("recovery point", RECOVERY_POINTS, 10)):
+        earlier = Writer(SMALL)
+        some(earlier, 8)
+        earlier.close()
+        earlier.disk.die()
+        state = {path: data for path, data in small_state(earlier).items() if not path.endswith(".kafka_cleanshutdown")}
+        state[checkpoint] = b"0\n1\nt 0 %d\n" % (earlier.log.end_offset + beyond)
+        events = [(0, kind, what) for _, kind, what in earlier.history.events]
+        writer = Writer(SMALL, RecordingDisk(state, [PARTITION]), History(events))
+        writer.sequences, writer.number = earlier.sequences, earlier.number
+        some(writer, 2)
+        writer.log.roll()
+        some(writer, 5)
+        writer.flush()
+        writer.disk.die()
+        yield Run(f"growth past the {name}", state, writer.disk.trace, 0, writer.config, writer.history.known, writer.history.at)
+
+
 def flipped(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
 
@@ -333,6 +371,7 @@ WORKLOADS: dict[str, tuple[Step, Step, Mapping[str, object]]] = {
     "truncate": (flushed_log, truncate, {}),
     "truncate and roll": (flushed_log, truncate_and_roll, {}),
     "truncate transactions": (lambda writer: (transactions(writer), flushed_log(writer)), truncate_transactions, {}),
+    "truncate an abort": (aborted, truncate_an_abort, {"segment.bytes": 4000}),
     "truncate fully": (flushed_log, truncate_fully, {}),
     "snapshot": (some, snapshot, {}),
     "checkpoint": (some, checkpoint, {}),

@@ -293,7 +293,7 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         visible = [one for one in self.batches if one.last_offset >= self.log.start_offset]
-        expected = Expected(visible, frozenset(), self.past, is_rewritten=self.is_rewritten)
+        expected = Expected(visible, frozenset(), self.past, is_rewritten=self.is_rewritten, knows_aborted=not self.is_rewritten)
         assert [one.stored for one in self.on_disk() if one.last_offset >= self.log.start_offset] == [
             one.stored for one in visible
         ]
