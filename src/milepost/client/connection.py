@@ -23,24 +23,17 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-import milepost
+from milepost.client import versions
 from milepost.client.addresses import Address
-from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed, UnsupportedVersion
+from milepost.client.versions import API_VERSIONS_VERSION, api_of
+from milepost.errors import BrokerUnavailable, MalformedMessage
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
 from milepost.protocol.connection import DEFAULT_MAX_SIZE, Answer, ClientConnection
-from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.message import Message
-from milepost.protocol.messages import ApiVersionsRequest
 
 CLIENT_ID = "milepost"
 DEFAULT_TIMEOUT = 30.0
 RECEIVE_BYTES = 1 << 18
-# Version 4 says nothing more to a client that asks for no features, and Kafka before 3.9 would need a second question.
-API_VERSIONS_VERSION = 3
-
-
-def api_of(request: Message) -> Api:
-    return BY_NAME[type(request).__name__.removesuffix("Request")]
 
 
 class Connection:
@@ -87,20 +80,7 @@ class Connection:
 
     def version_of(self, api: Api | str, highest: int | None = None) -> int:
         """The version a request will go out in."""
-        if isinstance(api, str):
-            api = BY_NAME[api]
-        theirs = self.versions.get(api.key)
-        if theirs is None:
-            raise UnsupportedVersion(
-                f"the broker at {self.address} does not serve {api.name}; it lists {len(self.versions)} APIs"
-            )
-        first, last = api.served if highest is None else (api.served[0], min(api.served[1], highest))
-        version = min(last, theirs[1])
-        if version < max(first, theirs[0]):
-            raise UnsupportedVersion(
-                f"the broker at {self.address} speaks {api.name} {theirs[0]} to {theirs[1]}, this client {first} to {last}"
-            )
-        return version
+        return versions.choose(BY_NAME[api] if isinstance(api, str) else api, self.versions, highest, self.address)
 
     def serves(self, api: str) -> bool:
         return BY_NAME[api].key in self.versions
@@ -190,17 +170,10 @@ class Connection:
     # Versions.
 
     def _ask_versions(self) -> dict[int, Versions]:
-        request = ApiVersionsRequest(client_software_name="milepost", client_software_version=milepost.__version__)
-        self._send(API_VERSIONS, API_VERSIONS_VERSION, request)
-        response = self.receive()
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # The answer to a version that is too new is in version 0, and may say which one is not.
-            listed = [row.max_version for row in response.api_keys if row.api_key == API_VERSIONS]
-            self._send(API_VERSIONS, min(listed[0], API_VERSIONS_VERSION) if listed else 0, ApiVersionsRequest())
-            response = self.receive()
-        if response.error_code:
-            raise RequestFailed(
-                f"{self.address} answers ApiVersions with {error_name(response.error_code)} ({response.error_code})",
-                response.error_code,
-            )
-        return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        response = self._ask_api_versions(API_VERSIONS_VERSION)
+        again = versions.second_question(response)
+        return versions.versions_of(response if again is None else self._ask_api_versions(again), self.address)
+
+    def _ask_api_versions(self, version: int) -> Any:
+        self._send(API_VERSIONS, version, versions.question(version))
+        return self.receive()
