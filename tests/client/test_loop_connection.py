@@ -11,7 +11,14 @@ from milepost.client.addresses import Address
 from milepost.client.loop_connection import LoopConnection
 from milepost.errors import BrokerUnavailable, InvalidRequest, MalformedMessage, RequestFailed, UnsupportedVersion
 from milepost.net.event_loop import EventLoop
-from milepost.protocol.messages import ApiVersionsResponse, HeartbeatRequest, HeartbeatResponse, ProduceRequest
+from milepost.protocol.messages import (
+    ApiVersionsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ProduceRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from tests.client.fake_broker import CLOSE, SILENCE, FakeBroker
 
 
@@ -186,10 +193,11 @@ def test_closing_fails_what_is_open_once(connect, fake, loop):
 
 
 def test_request_larger_than_the_socket_takes_at_once(connect, fake):
-    fake.handlers["Heartbeat"] = lambda version, request: HeartbeatResponse(error_code=len(request.member_id) % 1000)
-    asked = connect()
-    asked.connection.send(
-        HeartbeatRequest(group_id="g", member_id="m" * 8_000_123), asked.answered, asked.ended.append, version=4
+    fake.handlers["SyncGroup"] = lambda version, request: SyncGroupResponse(
+        error_code=len(request.assignments[0].assignment) % 1000
     )
-    asked.ask()
-    assert asked.until(2) == [123, 0]
+    asked = connect()
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id="m", assignment=b"a" * 8_000_123)
+    asked.connection.send(SyncGroupRequest(group_id="g", assignments=[assignment]), asked.answered, asked.ended.append)
+    asked.ask(9)
+    assert asked.until(2) == [123, 9]
