@@ -197,7 +197,7 @@ def test_request_larger_than_the_socket_takes_at_once(connect, fake):
         error_code=len(request.assignments[0].assignment) % 1000
     )
     asked = connect()
-    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id="m", assignment=b"a" * 8_000_123)
+    assignment = SyncGroupRequest.Assignment(member_id="m", assignment=b"a" * 8_000_123)
     asked.connection.send(SyncGroupRequest(group_id="g", assignments=[assignment]), asked.answered, asked.ended.append)
     asked.ask(9)
     assert asked.until(2) == [123, 9]
