@@ -1,0 +1,109 @@
+"""How brokers elect their controller: whoever creates the ephemeral znode /controller first.
+
+    1  Watch /controller and read it. If somebody is in it, that is the controller; done until the watch fires.
+    2  Read /controller_epoch and its data version; make it with 0 where it is missing.
+    3  In one multi: create /controller, ephemeral, with our id, and set /controller_epoch to epoch + 1 at the version just read.
+    4  NODE_EXISTS or BAD_VERSION: somebody was quicker. Read /controller again. If it is us, at the epoch we tried, the answer to an
+       earlier try was lost and we did win; else that one is the controller.
+    5  When /controller goes or changes, every broker begins again at 1.
+
+The epoch's data version after the multi is the controller's key: each of its later writes is a multi that first checks that version
+(`guarded`). A controller that was deposed while it was asleep finds its key no longer fits, and nothing it does takes effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Check, Create, Delete, Error, Exists, Get, Multi, Result, SetData
+from milepost.cluster.zookeeper.session import Steps
+
+INITIAL_EPOCH = 0
+
+
+class Term(NamedTuple):
+    """One controller's time in office. `epoch_version` guards its writes."""
+
+    epoch: int
+    epoch_version: int
+
+
+class Deposed(Exception):
+    """Another controller has been elected since: a guarded write was refused."""
+
+
+class Elected(NamedTuple):
+    """Who is controller; `term` if it is we who just became it."""
+
+    controller_id: int | None
+    term: Term | None = None
+
+
+def elect(broker_id: int, now_ms: int, *, knows_kraft: bool = True) -> Steps[Elected]:
+    yield [Exists(znodes.CONTROLLER, watch=True)]
+    current = yield from read_controller()
+    if current is not None:
+        return Elected(current)
+    epoch, version = yield from read_epoch()
+    tried = epoch + 1
+    (answer,) = yield [
+        Multi(
+            (
+                Create(znodes.CONTROLLER, znodes.controller(broker_id, now_ms, knows_kraft=knows_kraft), ephemeral=True),
+                SetData(znodes.CONTROLLER_EPOCH, b"%d" % tried, version),
+            )
+        )
+    ]
+    if answer.ok:
+        return Elected(broker_id, Term(tried, version + 1))
+    return (yield from _second_look(broker_id, tried))
+
+
+def _second_look(broker_id: int, tried: int) -> Steps[Elected]:
+    current = yield from read_controller()
+    epoch, version = yield from read_epoch()
+    if current == broker_id and epoch == tried:
+        return Elected(broker_id, Term(epoch, version))
+    return Elected(current)
+
+
+def read_controller() -> Steps[int | None]:
+    (found,) = yield [Get(znodes.CONTROLLER)]
+    return znodes.controller_id(found.data) if found.ok else None
+
+
+def read_epoch() -> Steps[tuple[int, int]]:
+    """The controller epoch and its data version; it is made if nobody ever was controller."""
+    while True:
+        (found,) = yield [Get(znodes.CONTROLLER_EPOCH)]
+        if found.ok:
+            return int(found.data), found.version
+        if found.error is Error.SESSION_EXPIRED:
+            raise Deposed("the ZooKeeper session expired during an election")
+        yield [Create(znodes.CONTROLLER_EPOCH, b"%d" % INITIAL_EPOCH)]
+
+
+def guarded(term: Term, writes: Sequence[Create | SetData | Delete]) -> list[Multi]:
+    """Each write in a multi of its own, behind a check of the controller's key."""
+    return [Multi((Check(znodes.CONTROLLER_EPOCH, term.epoch_version), write)) for write in writes]
+
+
+def unguarded(results: Sequence[Result]) -> list[Result]:
+    """The writes' own results out of those of `guarded`. Raises Deposed when the key did not fit."""
+    found = []
+    for result in results:
+        if result.ok:
+            found.append(result.results[1])
+            continue
+        if result.error is Error.SESSION_EXPIRED or (result.results and result.results[0].error is Error.BAD_VERSION):
+            raise Deposed("another controller was elected")
+        failed = result.results[1].error if len(result.results) > 1 else result.error
+        found.append(Result(failed))
+    return found
+
+
+def resign(term: Term) -> Steps[None]:
+    """Give the office up, if it is still ours: the others are told by their watches."""
+    yield guarded(term, [Delete(znodes.CONTROLLER)])

@@ -1,0 +1,112 @@
+"""What can be asked of ZooKeeper, and what it answers: plain values, so that the logic above is the same over a real server and a model.
+
+An operation that fails is a result too, with its error: most failures are what the logic is about (somebody else was first).
+
+    Get Exists Children     read; with `watch` the session tells once when that changes
+    Create SetData Delete   write; a version of -1 matches any
+    Check                   the version that guards the others of its Multi
+    Multi                   all or nothing
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple, TypeAlias
+
+ANY_VERSION = -1
+
+
+class Error(enum.IntEnum):
+    """ZooKeeper's own numbers."""
+
+    OK = 0
+    RUNTIME_INCONSISTENCY = -2  # of another operation in the same Multi
+    CONNECTION_LOSS = -4  # it may or may not have happened
+    NO_NODE = -101
+    BAD_VERSION = -103
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    SESSION_EXPIRED = -112
+
+
+class Get(NamedTuple):
+    path: str
+    watch: bool = False
+
+
+class Exists(NamedTuple):
+    path: str
+    watch: bool = False
+
+
+class Children(NamedTuple):
+    path: str
+    watch: bool = False
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    path: str
+    version: int
+
+
+class Multi(NamedTuple):
+    operations: tuple[Create | SetData | Delete | Check, ...]
+
+
+Operation: TypeAlias = "Get | Exists | Children | Create | SetData | Delete | Check | Multi"
+
+
+class Stat(NamedTuple):
+    version: int
+    czxid: int
+    ephemeral_owner: int = 0
+
+
+class Result(NamedTuple):
+    """`path` is the name that a Create made. A Multi has one result per operation in `results`."""
+
+    error: Error = Error.OK
+    data: bytes = b""
+    stat: Stat | None = None
+    children: tuple[str, ...] = ()
+    path: str = ""
+    results: tuple[Result, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.error is Error.OK
+
+    @property
+    def version(self) -> int:
+        assert self.stat is not None, f"a result without a stat: {self}"
+        return self.stat.version
+
+
+class EventType(enum.Enum):
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILDREN = "children"
+
+
+class WatchEvent(NamedTuple):
+    type: EventType
+    path: str

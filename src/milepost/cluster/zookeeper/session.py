@@ -1,0 +1,109 @@
+"""A ZooKeeper session, and how steps run over it.
+
+The cluster's logic is written as *steps*: generators that yield a list of operations and are sent the list of their results, in order.
+
+    def register(...) -> Steps[int]:
+        (made,) = yield [Create("/brokers/ids/1", data, ephemeral=True)]
+        if made.error is Error.NODE_EXISTS: ...
+        return made.stat.czxid
+
+The operations of one list are pipelined: a thousand of them cost one round trip. Between two yields nothing else of the same runner runs,
+and while it waits for ZooKeeper the loop goes on. So the logic reads from top to bottom, needs no lock, and runs unchanged over a real
+server (`kazoo_session`) and over a model with a seed.
+
+A lost connection is not a failure to be seen here: the session retries reads by itself, and answers a write whose answer was lost with
+CONNECTION_LOSS, because only the logic can find out whether it happened. After the session has expired every open operation is answered
+with SESSION_EXPIRED; the owner is told by `on_expired` first, and starts anew with the next `on_connected`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from milepost.cluster.zookeeper.operations import Operation, Result, WatchEvent
+
+T = TypeVar("T")
+Steps = Generator[Sequence[Operation], Sequence[Result], T]
+
+
+class SessionOwner(Protocol):
+    """Told on the loop's thread."""
+
+    def on_connected(self) -> None:
+        """A session is there: the first one, or a new one after the last expired."""
+
+    def on_expired(self) -> None:
+        """The session is gone, and its ephemeral nodes with it."""
+
+    def on_watch(self, event: WatchEvent) -> None: ...
+
+
+class Session(Protocol):
+    session_id: int
+
+    def start(self, owner: SessionOwner) -> None:
+        """Connect, and keep connecting. Does not wait."""
+
+    def submit(self, operations: Sequence[Operation], done: Callable[[Sequence[Result]], None]) -> None:
+        """Have them carried out in order; `done` is called once, on the loop's thread."""
+
+    def close(self) -> None:
+        """End the session: its ephemeral nodes go at once."""
+
+
+class Runner:
+    """Runs one sequence of steps after the other: the event queue of a controller, the work of a broker on its own znodes."""
+
+    def __init__(self, session: Session, on_error: Callable[[Exception], None]):
+        self._session = session
+        self._on_error = on_error
+        self._queue: deque[tuple[Steps[Any], Callable[[Any], object]]] = deque()
+        self._current: Steps[Any] | None = None
+        self._generation = 0
+
+    def __len__(self) -> int:
+        return len(self._queue) + (self._current is not None)
+
+    def run(self, steps: Steps[T], done: Callable[[T], object] = lambda result: None) -> None:
+        """Run `steps` when everything handed over before has finished; `done` gets what they return."""
+        self._queue.append((steps, done))
+        if self._current is None:
+            self._next()
+
+    def clear(self) -> None:
+        """Forget everything: what waits, and what runs (it is closed where it waits)."""
+        self._generation += 1
+        self._queue.clear()
+        current, self._current = self._current, None
+        if current is not None:
+            current.close()
+
+    def _next(self) -> None:
+        while self._queue and self._current is None:
+            steps, done = self._queue.popleft()
+            self._current = steps
+            self._advance(steps, done, None)
+
+    def _advance(self, steps: Steps[Any], done: Callable[[Any], object], results: Sequence[Result] | None) -> None:
+        generation = self._generation
+
+        def answered(results: Sequence[Result]) -> None:
+            if generation == self._generation:
+                self._advance(steps, done, results)
+                self._next()
+
+        try:
+            operations = next(steps) if results is None else steps.send(results)
+        except StopIteration as finished:
+            if generation == self._generation:
+                self._current = None
+                done(finished.value)
+        except Exception as error:
+            if generation == self._generation:
+                self._current = None
+                self._on_error(error)
+        else:
+            if generation == self._generation:
+                self._session.submit(operations, answered)
