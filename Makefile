@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# pyspark and kazoo are heavy and nothing imports them yet: [spark] and [zookeeper] join when their packages arrive.
-EXTRAS := cli,arrow,test
-KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/log/offset_map.py)
+# kazoo joins as [zookeeper] when its package arrives.
+EXTRAS := cli,arrow,spark,zookeeper,test
+KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/log/offset_map.py)
 
 .PHONY: setup test test-pure lint demo bench trouble clean
 .DELETE_ON_ERROR:

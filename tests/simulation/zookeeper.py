@@ -97,7 +97,7 @@ class ModelZooKeeper:
         for position, operation in enumerate(multi.operations):
             error = self._refusal(operation, made)
             if error is not Error.OK:
-                results = [Result()] * position + [Result(error)]
+                results = [Result(Error.RUNTIME_INCONSISTENCY)] * position + [Result(error)]
                 results += [Result(Error.RUNTIME_INCONSISTENCY)] * (len(multi.operations) - position - 1)
                 return Result(error, results=tuple(results))
             if isinstance(operation, (Create, Delete)):
@@ -126,13 +126,14 @@ class ModelZooKeeper:
         self.writes.append((session.session_id, operation))
         if isinstance(operation, Create):
             return self._create(session, operation)
-        node = self.nodes[operation.path]
         if isinstance(operation, SetData):
+            node = self.nodes[operation.path]
             node.data, node.version = operation.data, node.version + 1
             self._fire("data", operation.path, EventType.CHANGED)
-        elif isinstance(operation, Delete):
+            return Result(stat=node.stat)
+        if isinstance(operation, Delete):
             self._delete(operation.path)
-        return Result(stat=node.stat)
+        return Result()
 
     def _create(self, session: ModelSession, operation: Create) -> Result:
         path, parent = operation.path, parent_of(operation.path)

@@ -6,6 +6,7 @@
      "topics": {"page_visits": {"id": "22 characters of base64", "partitions": 5, "config": {"retention.ms": "-1"}}},
      "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
+     "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
 
 It is replaced as a whole before a change is answered. Topics that are found on disk but not in the file (a directory
@@ -54,6 +55,8 @@ class SoloCluster:
         self.topics: dict[str, TopicState] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.client_quotas: list[dict[str, Any]] = []
+        self.feature_levels: dict[str, int] = {}
+        self.features_epoch = 0
         self._by_id: dict[bytes, TopicState] = {}
         self._next_producer_id = 0
         self._producer_ids_left = 0
@@ -72,6 +75,9 @@ class SoloCluster:
                 self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
             self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
             self.client_quotas = list(content["quotas"])
+            features = content.get("features", {"epoch": 0, "levels": {}})
+            self.features_epoch = int(features["epoch"])
+            self.feature_levels = {str(name): int(level) for name, level in features["levels"].items()}
             self._next_producer_id = int(content["next_producer_id"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise KafkaStorage(
@@ -88,6 +94,7 @@ class SoloCluster:
             },
             "brokers": self.broker_configs,
             "quotas": self.client_quotas,
+            "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
             "next_producer_id": self._next_producer_id,
         }
         try:
@@ -167,6 +174,16 @@ class SoloCluster:
     def alter_client_quotas(self, quotas: list[dict[str, Any]]) -> None:
         before, self.client_quotas = self.client_quotas, quotas
         self.save(lambda: setattr(self, "client_quotas", before))
+
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        before = self.feature_levels, self.features_epoch
+
+        def undo() -> None:
+            self.feature_levels, self.features_epoch = before
+
+        self.feature_levels = {**self.feature_levels, **levels}
+        self.features_epoch += 1
+        self.save(undo)
 
     # Producer ids.
 

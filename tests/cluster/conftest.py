@@ -1,0 +1,42 @@
+"""A real ZooKeeper server for the tests that need one: started once, a chroot of its own for each test."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from milepost.cluster.zookeeper.server import ZooKeeperServer, class_path, java_command
+from milepost.errors import InvalidConfiguration
+from milepost.files import Disk
+
+_chroots = count()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    pytest.importorskip("kazoo", reason="the ZooKeeper client is not installed: pip install 'milepost[zookeeper]'")
+    try:
+        java_command(), class_path(Disk())
+    except InvalidConfiguration as missing:
+        pytest.skip(str(missing))
+    directory: Path = tmp_path_factory.mktemp("zookeeper")
+    server = ZooKeeperServer(str(directory), free_port())
+    server.start()
+    server.wait()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperServer) -> str:
+    """Where to connect to: a part of the server that nobody else uses."""
+    return f"{zookeeper_server.address}/test-{next(_chroots)}"
