@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from milepost.cluster.solo import SoloCluster, TopicState
+from milepost.cluster.solo import KEPT, SoloCluster, TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.partition_metadata import random_topic_id
@@ -39,7 +39,9 @@ class AttachedCluster(SoloCluster):
     def save(self, undo: Callable[[], object] = lambda: None) -> None:
         """Nothing is written to attached directories."""
 
-    def adopt(self, found: Iterable[tuple[TopicPartition, str | None]]) -> None:
+    def adopt(
+        self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
+    ) -> list[str]:
         counts: dict[str, int] = {}
         ids: dict[str, str | None] = {}
         for partition, topic_id in found:
@@ -48,6 +50,7 @@ class AttachedCluster(SoloCluster):
         for name, count in counts.items():
             stored = self.stored.get(name)
             if stored is None:
-                self._remember(name, ids[name] or random_topic_id(self.rng), count, {})
+                self._remember(name, ids[name] or random_topic_id(self.rng), count, KEPT)
             else:
                 self._remember(name, stored.topic_id_text, max(count, stored.partitions), stored.configs)
+        return list(counts)

@@ -30,6 +30,8 @@ from milepost.log.partition_name import TopicPartition
 FILE_NAME = "milepost.cluster.json"
 VERSION = 1
 PRODUCER_ID_BLOCK = 1000
+# Settings of a topic whose own are not known: nothing is thrown away.
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 @dataclass(slots=True)
@@ -114,17 +116,20 @@ class SoloCluster:
     def _remove(self, topic: TopicState) -> None:
         del self.topics[topic.name], self._by_id[topic.topic_id]
 
-    def adopt(self, found: Iterable[tuple[TopicPartition, str | None]]) -> None:
-        """Take in the partitions that are on disk: those of topics nobody told us about."""
+    def adopt(
+        self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
+    ) -> list[str]:
+        """Take in the partitions that are on disk of topics nobody told us about, with these settings or KEPT; the names of the topics."""
         strangers: dict[str, tuple[int, str | None]] = {}
         for partition, topic_id in found:
             if partition.topic not in self.topics:
                 most, known_id = strangers.get(partition.topic, (0, None))
                 strangers[partition.topic] = (max(most, partition.partition + 1), known_id or topic_id)
         for name, (partitions, topic_id) in strangers.items():
-            self._remember(name, topic_id or random_topic_id(self.rng), partitions, {})
+            self._remember(name, topic_id or random_topic_id(self.rng), partitions, (configs or {}).get(name, KEPT))
         if strangers:
             self.save()
+        return list(strangers)
 
     # Topics.
 
@@ -196,3 +201,11 @@ class SoloCluster:
             self._producer_ids_left = PRODUCER_ID_BLOCK
         self._producer_ids_left -= 1
         return self._next_producer_id - self._producer_ids_left - 1
+
+    def skip_producer_ids(self, known: int) -> None:
+        """Give away no id up to `known`: somebody has it."""
+        if known >= self._next_producer_id:
+            before = self._next_producer_id
+            self._next_producer_id = (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
+            self.save(lambda: setattr(self, "_next_producer_id", before))
+            self._producer_ids_left = 0

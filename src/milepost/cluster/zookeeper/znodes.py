@@ -27,6 +27,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from milepost.replica.metadata import Endpoint
+
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
@@ -116,13 +118,6 @@ def controller_id(data: bytes) -> int | None:
 
 
 # Brokers.
-
-
-class Endpoint(NamedTuple):
-    listener: str
-    security_protocol: str
-    host: str
-    port: int
 
 
 class BrokerNode(NamedTuple):
@@ -227,10 +222,6 @@ class PartitionState(NamedTuple):
     controller_epoch: int
     partition_epoch: int = 0
     is_recovering: bool = False
-
-
-NO_LEADER = -1
-LEADER_DURING_DELETE = -2
 
 
 def state(node: PartitionState) -> bytes:

@@ -1,0 +1,1 @@
+"""The controller: one broker of a cluster that decides who leads what, and tells the others."""
