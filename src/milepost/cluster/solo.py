@@ -30,6 +30,7 @@ from milepost.log.partition_name import TopicPartition
 FILE_NAME = "milepost.cluster.json"
 VERSION = 1
 PRODUCER_ID_BLOCK = 1000
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 # Settings of a topic whose own are not known: nothing is thrown away.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -44,7 +45,7 @@ class TopicState:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in ("__consumer_offsets", "__transaction_state")
+        return self.name in INTERNAL_TOPICS
 
 
 class SoloCluster:
