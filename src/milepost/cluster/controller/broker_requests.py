@@ -117,7 +117,7 @@ class BrokerRequests:
         for collected in (self._leader_and_isr, self._update_metadata, self._metadata_partitions, self._stop_replica):
             collected.clear()
 
-    def _topic_id(self, topic: str) -> bytes:
+    def topic_id(self, topic: str) -> bytes:
         text = self.context.topic_ids.get(topic)
         return topic_id_bytes(text, topic) if text else NO_TOPIC_ID
 
@@ -128,7 +128,7 @@ class BrokerRequests:
             controller_epoch=self.context.term.epoch,
             broker_epoch=broker.epoch,
             topic_states=[
-                LeaderAndIsrRequest.TopicState(topic_name=topic, topic_id=self._topic_id(topic), partition_states=partitions)
+                LeaderAndIsrRequest.TopicState(topic_name=topic, topic_id=self.topic_id(topic), partition_states=partitions)
                 for topic, partitions in by_topic(states).items()
             ],
             live_leaders=[
@@ -186,7 +186,7 @@ class BrokerRequests:
             controller_epoch=self.context.term.epoch,
             broker_epoch=broker.epoch,
             topic_states=[
-                UpdateMetadataRequest.TopicState(topic_name=topic, topic_id=self._topic_id(topic), partition_states=partitions)
+                UpdateMetadataRequest.TopicState(topic_name=topic, topic_id=self.topic_id(topic), partition_states=partitions)
                 for topic, partitions in topics.items()
             ],
             live_brokers=live_brokers,

@@ -1,0 +1,125 @@
+"""In-sync replicas that leaders want changed: asked for by AlterPartition, or written by the leader itself in older clusters.
+
+The leader says which state it knows (leader epoch and partition epoch); only if that is the state there is, its proposal is written. The
+answer and everybody's UpdateMetadata follow; nobody needs a LeaderAndIsr, for the leader stays.
+
+| what the leader says | answer |
+|---|---|
+| a broker epoch that is not its own | 77 STALE_BROKER_EPOCH, for the request |
+| a topic id or partition nobody knows | 100 UNKNOWN_TOPIC_ID, 3 UNKNOWN_TOPIC_OR_PARTITION |
+| an epoch newer than ours | 41 NOT_CONTROLLER: ask the one that knows more |
+| an older leader epoch | 74 FENCED_LEADER_EPOCH |
+| just what there is | 0, and that state |
+| an older partition epoch | 95 INVALID_UPDATE_VERSION |
+| a replica that is not alive, or is leaving | 107 INELIGIBLE_REPLICA; before version 2 55 OPERATION_NOT_ATTEMPTED |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.partition_store import read_states, write_states
+from milepost.cluster.controller.reassignment import Reassignment
+from milepost.cluster.election import guarded
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Children, Delete, Get
+from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.znodes import PartitionState
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+
+logger = logging.getLogger("milepost.cluster")
+
+
+class Proposal(NamedTuple):
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    is_recovering: bool = False
+
+
+class Verdict(NamedTuple):
+    error: int
+    state: PartitionState | None = None
+
+
+class IsrChanges:
+    def __init__(self, office: Office, reassignment: Reassignment):
+        self.office = office
+        self.context = office.context
+        self.reassignment = reassignment
+
+    def alter(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal], *, version: int
+    ) -> Steps[tuple[int, dict[TopicPartition, Verdict]]]:
+        """The error of the whole request, and the verdict on each partition."""
+        known = self.context.brokers.get(broker_id)
+        if known is None or known.epoch != broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH, {}
+        verdicts: dict[TopicPartition, Verdict] = {}
+        accepted: dict[TopicPartition, PartitionState] = {}
+        for partition, proposal in proposals.items():
+            verdict = self._judge(partition, proposal, version)
+            if verdict.error == 0 and verdict.state != self.context.leadership[partition]:
+                assert verdict.state is not None
+                accepted[partition] = verdict.state
+            else:
+                verdicts[partition] = verdict
+        if accepted:
+            written = yield from write_states(self.office.term, accepted)
+            self.context.leadership |= written.done
+            verdicts |= {partition: Verdict(0, state) for partition, state in written.done.items()}
+            verdicts |= {
+                partition: Verdict(ErrorCode.INVALID_UPDATE_VERSION) for partition in accepted if partition not in verdicts
+            }
+            self.context.leadership |= yield from read_states(written.conflicts)
+            self.office.requests.tell_everybody(written.done)
+            self.office.requests.send()
+        return 0, {partition: verdicts[partition] for partition in proposals}
+
+    def go_on_moving(self, partitions: list[TopicPartition]) -> Steps[None]:
+        """After the answer: a replica that came in sync may be what a reassignment waits for."""
+        for partition in partitions:
+            if self.context.assignment(partition).is_reassigned:
+                yield from self.reassignment.progress_if_complete(partition)
+
+    def _judge(self, partition: TopicPartition, proposal: Proposal, version: int) -> Verdict:
+        current = self.context.leadership.get(partition)
+        if current is None:
+            return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if proposal.partition_epoch > current.partition_epoch or proposal.leader_epoch > current.leader_epoch:
+            return Verdict(ErrorCode.NOT_CONTROLLER)
+        if proposal.leader_epoch < current.leader_epoch:
+            return Verdict(ErrorCode.FENCED_LEADER_EPOCH)
+        if set(proposal.isr) == set(current.isr) and proposal.is_recovering == current.is_recovering:
+            return Verdict(0, current)
+        if proposal.partition_epoch < current.partition_epoch:
+            return Verdict(ErrorCode.INVALID_UPDATE_VERSION)
+        if proposal.is_recovering and (not current.is_recovering or len(proposal.isr) > 1):
+            return Verdict(ErrorCode.INVALID_REQUEST)
+        if any(not self.context.is_online(each, partition) for each in proposal.isr if each not in current.isr):
+            return Verdict(ErrorCode.INELIGIBLE_REPLICA if version >= 2 else ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return Verdict(
+            0,
+            current._replace(isr=proposal.isr, controller_epoch=self.office.term.epoch, is_recovering=proposal.is_recovering),
+        )
+
+    def notified(self) -> Steps[None]:
+        """Leaders of an older cluster wrote their states and left word of it."""
+        (listed,) = yield [Children(znodes.ISR_CHANGES, watch=True)]
+        paths = [f"{znodes.ISR_CHANGES}/{name}" for name in sorted(listed.children)]
+        if not paths:
+            return
+        answers = yield [Get(path) for path in paths]
+        partitions = dict.fromkeys(
+            TopicPartition(*each) for answer in answers if answer.ok for each in znodes.parse_partition_list(answer.data) or ()
+        )
+        known = [partition for partition in partitions if partition in self.context.leadership]
+        self.context.leadership |= yield from read_states(known)
+        self.office.requests.tell_everybody(known)
+        self.office.requests.send()
+        yield guarded(self.office.term, [Delete(path) for path in paths])
+        yield from self.go_on_moving(known)

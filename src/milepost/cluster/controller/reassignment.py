@@ -1,0 +1,180 @@
+"""How a partition moves to other brokers (KIP-455): the new replicas join, catch up, and only then do the old ones go.
+
+    begin     the topic's znode lists old and new replicas together, with what is added and what is removed
+    A         while a target replica is not in sync: the leader epoch rises, old and new replicas are told, the new ones start
+    B         all targets are in sync: the new ones are online; a leader among the targets; the old ones leave the in-sync replicas and
+              are deleted; the topic's znode lists the targets alone
+    cancel    the same, back to the replicas there were
+
+What is in the znode is all there is to remember: another controller goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from milepost.cluster.controller.context import Replica
+from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.partition_store import read_states, write_states
+from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
+from milepost.cluster.election import guarded, unguarded
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import SetData
+from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.znodes import Assignment, TopicNode
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+
+logger = logging.getLogger("milepost.cluster")
+
+Answer = tuple[int, str | None]
+
+
+def towards(current: Assignment, target: tuple[int, ...]) -> Assignment:
+    """From wherever the partition is now to `target`: targets first, then what is left of the origin."""
+    origin = current.origin
+    everything = tuple(dict.fromkeys((*target, *origin)))
+    return Assignment(
+        everything,
+        adding=tuple(each for each in everything if each not in origin),
+        removing=tuple(each for each in everything if each not in target),
+    )
+
+
+class Reassignment:
+    def __init__(self, office: Office):
+        self.office = office
+        self.context = office.context
+
+    # Asking.
+
+    def alter(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Steps[dict[TopicPartition, Answer]]:
+        """Start moving each partition to the replicas named, or go back (None)."""
+        answers: dict[TopicPartition, Answer] = {}
+        for partition, target in wanted.items():
+            current = self.context.assignment(partition)
+            fault = self._fault(partition, current, target)
+            if fault is not None:
+                answers[partition] = fault
+                continue
+            yield from self._begin(partition, current, towards(current, current.origin if target is None else target))
+            answers[partition] = (0, None)
+        return answers
+
+    def _fault(self, partition: TopicPartition, current: Assignment, target: tuple[int, ...] | None) -> Answer | None:
+        if not current.replicas or self.context.is_deleting(partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}"
+        if target is None:
+            if current.is_reassigned:
+                return None
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"partition {partition} is not being reassigned"
+        if not target or len(set(target)) != len(target) or min(target) < 0:
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(target)} of {partition}: at least one, each once, none negative",
+            )
+        dead = [each for each in target if each not in self.context.brokers and each not in current.replicas]
+        if dead:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(target)} of {partition}: {dead} are not alive"
+        return None
+
+    # Moving.
+
+    def _begin(self, partition: TopicPartition, current: Assignment, reassignment: Assignment) -> Steps[None]:
+        if current != reassignment:
+            self.context.assign(partition, reassignment)
+            yield from self._write(partition.topic)
+            unneeded = [each for each in current.replicas if each not in reassignment.replicas]
+            yield from self._stop(partition, unneeded)
+        yield from self.progress(partition)
+
+    def progress(self, partition: TopicPartition) -> Steps[None]:
+        """Go on with one partition, as far as its in-sync replicas allow."""
+        assignment = self.context.assignment(partition)
+        if not assignment.is_reassigned or self.context.is_deleting(partition):
+            return
+        found = yield from read_states([partition])
+        if partition not in found:
+            return
+        self.context.leadership[partition] = found[partition]
+        if set(assignment.target) <= set(found[partition].isr):
+            yield from self._finish(partition, assignment)
+        else:
+            yield from self._raise_epoch(partition, assignment)
+            status = self.context.replica_status
+            new = [Replica(partition, each) for each in assignment.adding]
+            yield from self.office.replicas.change([each for each in new if each not in status], ReplicaStatus.NEW)
+
+    def progress_if_complete(self, partition: TopicPartition) -> Steps[None]:
+        """The in-sync replicas changed: nothing to do until all targets are among them."""
+        known = self.context.leadership.get(partition)
+        if known is not None and set(self.context.assignment(partition).target) <= set(known.isr):
+            yield from self.progress(partition)
+
+    def _raise_epoch(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
+        while True:
+            found = yield from read_states([partition])
+            if partition not in found:
+                return
+            state = found[partition]._replace(
+                leader_epoch=found[partition].leader_epoch + 1, controller_epoch=self.office.term.epoch
+            )
+            written = yield from write_states(self.office.term, {partition: state})
+            if partition in written.done:
+                break
+        self.context.leadership[partition] = written.done[partition]
+        self.office.requests.lead_and_follow(assignment.replicas, partition, written.done[partition], assignment, is_new=False)
+        self.office.requests.send()
+
+    def _finish(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
+        status = self.context.replica_status
+        added = [Replica(partition, each) for each in assignment.adding]
+        yield from self.office.replicas.change(
+            [each for each in added if status.get(each) is ReplicaStatus.NEW], ReplicaStatus.ONLINE
+        )
+        final = Assignment(assignment.target)
+        self.context.assign(partition, final)
+        leader = self.context.leadership[partition].leader
+        if leader in final.replicas and self.context.is_online(leader, partition):
+            yield from self._raise_epoch(partition, final)
+        else:
+            yield from self.office.partitions.change(
+                [partition], PartitionStatus.ONLINE, self.office.partitions.reassignment_election
+            )
+        yield from self._stop(partition, assignment.removing)
+        self.context.assign(partition, final)
+        yield from self._write(partition.topic)
+        self.office.requests.tell_everybody([partition])
+        self.office.requests.send()
+        logger.info("partition %s is now on %s", partition, list(final.replicas))
+
+    def _stop(self, partition: TopicPartition, broker_ids: Iterable[int]) -> Steps[None]:
+        """Replicas that are no longer wanted. Nobody waits for their answers."""
+        replicas = [Replica(partition, each) for each in broker_ids if Replica(partition, each) in self.context.replica_status]
+        if replicas:
+            for target in (
+                ReplicaStatus.OFFLINE,
+                ReplicaStatus.DELETION_STARTED,
+                ReplicaStatus.DELETION_SUCCESSFUL,
+                ReplicaStatus.NON_EXISTENT,
+            ):
+                yield from self.office.replicas.change(replicas, target)
+
+    def _write(self, topic: str) -> Steps[None]:
+        node = TopicNode(dict(self.context.assignments[topic]), self.context.topic_ids.get(topic))
+        data = znodes.topic(node, self.office.settings.versions.topic_znode)
+        unguarded((yield guarded(self.office.term, [SetData(znodes.topic_path(topic), data)])))
+
+    # Going on.
+
+    def resume_all(self) -> Steps[None]:
+        for partition in self.context.reassigned:
+            yield from self.progress(partition)
+
+    def resume_for_brokers(self, broker_ids: Iterable[int]) -> Steps[None]:
+        """Those that wait for one of these brokers."""
+        wanted = set(broker_ids)
+        for partition in self.context.reassigned:
+            if wanted & set(self.context.assignment(partition).target):
+                yield from self.progress(partition)
