@@ -198,5 +198,3 @@ def told_as_text(request: Any) -> str:
         topics.append(f"{topic.topic_name}:{','.join(sorted(partitions))}")
     live = f" live {sorted(each.id for each in request.live_brokers)}" if kind == "UpdateMetadata" else ""
     return f"{kind} {' '.join(sorted(topics))}{live}".replace("  ", " ").strip()
-
-
