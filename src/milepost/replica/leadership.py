@@ -1,0 +1,190 @@
+"""Leading a partition: its followers, the in-sync replicas, and the high watermark.
+
+    high watermark   the smallest end of the log over all in-sync replicas: below it, a record is on each of them. A follower that is
+                     about to come in sync counts already, so that the watermark cannot run away from it meanwhile
+    shrink           a follower that was not caught up within `replica.lag.time.max.ms` leaves the in-sync replicas
+    expand           one that has reached the high watermark and the start of this leader's epoch joins them
+
+A change is proposed to the controller (`IsrChanger`), one at a time. Until it is confirmed the *larger* of the old and the new set counts:
+what is acknowledged must be on all of whichever turns out to hold. A leader that is told that its knowledge is old does nothing until it is
+told anew who leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from milepost.log.log import Log
+from milepost.protocol.error_codes import ErrorCode
+from milepost.replica.remote_replica import UNKNOWN_OFFSET, RemoteReplica
+
+logger = logging.getLogger("milepost.replica")
+
+
+class LeaderState(NamedTuple):
+    """What the controller said when it made this broker the leader, and since."""
+
+    leader_epoch: int
+    isr: frozenset[int]
+    replicas: tuple[int, ...]
+    partition_epoch: int
+    is_recovering: bool = False
+
+
+class Confirmed(NamedTuple):
+    """What became of a proposal: the in-sync replicas and partition epoch that hold now, or an error."""
+
+    error: int
+    isr: frozenset[int] = frozenset()
+    partition_epoch: int = -1
+
+
+class IsrChanger(Protocol):
+    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Callable[[Confirmed], object]) -> None:
+        """Ask for other in-sync replicas; `done` is called once, perhaps much later."""
+
+    def may_join(self, broker_id: int) -> bool:
+        """Whether a broker is alive and not about to leave."""
+
+
+class Leadership:
+    def __init__(self, log: Log, broker_id: int, state: LeaderState, changer: IsrChanger, now_ms: int, max_lag_ms: int):
+        self.log = log
+        self.broker_id = broker_id
+        self.state = state
+        self.max_lag_ms = max_lag_ms
+        self.start_offset = log.end_offset
+        """Where this leader's epoch begins."""
+        self._changer = changer
+        self._proposed: frozenset[int] | None = None
+        self.remote: dict[int, RemoteReplica] = {}
+        self._follow(now_ms)
+
+    def _follow(self, now_ms: int) -> None:
+        for broker_id in self.state.replicas:
+            if broker_id != self.broker_id and broker_id not in self.remote:
+                self.remote[broker_id] = RemoteReplica(broker_id)
+                self.remote[broker_id].reset(now_ms, is_in_sync=broker_id in self.state.isr)
+        for broker_id in self.remote.keys() - set(self.state.replicas):
+            del self.remote[broker_id]
+
+    def update(self, state: LeaderState, now_ms: int) -> None:
+        """The controller told anew, for this same leader: other replicas, or a change that was made on its own account."""
+        self.state = state
+        self._proposed = None
+        self._follow(now_ms)
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Everybody who may be in sync: what was confirmed, and what was asked for."""
+        return self.state.isr if self._proposed is None else self.state.isr | self._proposed
+
+    # Followers.
+
+    def fetched(self, broker_id: int, offset: int, start_offset: int, now_ms: int, broker_epoch: int = -1) -> bool:
+        """A follower asks for `offset`. Whether the high watermark moved."""
+        replica = self.remote[broker_id]
+        replica.fetched(offset, start_offset, self.log.end_offset, now_ms, broker_epoch)
+        if broker_id not in self.maximal_isr and self._proposed is None and self._may_join(replica):
+            self._propose(self.state.isr | {broker_id})
+        return self.advance(now_ms)
+
+    def _may_join(self, replica: RemoteReplica) -> bool:
+        needed = max(self.log.high_watermark, self.start_offset)
+        return replica.end_offset >= needed and self._changer.may_join(replica.broker_id)
+
+    def check_lag(self, now_ms: int) -> None:
+        """Let go of followers that fell behind."""
+        if self._proposed is not None:
+            return
+        behind = {
+            broker_id
+            for broker_id, replica in self.remote.items()
+            if broker_id in self.state.isr and not replica.is_caught_up(self.log.end_offset, now_ms, self.max_lag_ms)
+        }
+        if behind:
+            logger.info(
+                "%s: replicas %s are more than %d ms behind offset %d and leave the in-sync ones",
+                self.log.partition,
+                sorted(behind),
+                self.max_lag_ms,
+                self.log.end_offset,
+            )
+            self._propose(self.state.isr - behind)
+
+    # In-sync replicas.
+
+    def _propose(self, isr: frozenset[int]) -> None:
+        self._proposed = isr
+        asked = self.state
+        self._changer.propose(self.log, asked, isr, lambda confirmed: self._confirmed(asked, confirmed))
+
+    def _confirmed(self, asked: LeaderState, confirmed: Confirmed) -> None:
+        if self.state is not asked or self._proposed is None:
+            return  # the controller has told otherwise since
+        if confirmed.error == 0:
+            if confirmed.partition_epoch >= self.state.partition_epoch:
+                self.state = self.state._replace(
+                    isr=confirmed.isr, partition_epoch=confirmed.partition_epoch, is_recovering=False
+                )
+            self._proposed = None
+        elif confirmed.error in GIVE_UP:
+            # What we know is old, or we lead no more: the next LeaderAndIsr says. Until then the larger set counts.
+            logger.info("%s: change of the in-sync replicas refused with %d", self.log.partition, confirmed.error)
+        else:
+            self._proposed = None
+
+    # The high watermark.
+
+    def advance(self, now_ms: int) -> bool:
+        """Move the high watermark as far as the in-sync replicas allow; whether it moved."""
+        counting = self.maximal_isr
+        target = self.log.end_offset
+        for broker_id, replica in self.remote.items():
+            if replica.end_offset < target and (broker_id in counting or self._is_joining(replica, now_ms)):
+                target = replica.end_offset
+        if target == UNKNOWN_OFFSET or target <= self.log.high_watermark:
+            return False
+        self.log.update_high_watermark(target)
+        return True
+
+    def _is_joining(self, replica: RemoteReplica, now_ms: int) -> bool:
+        return (
+            replica.end_offset != UNKNOWN_OFFSET
+            and replica.is_caught_up(self.log.end_offset, now_ms, self.max_lag_ms)
+            and self._changer.may_join(replica.broker_id)
+        )
+
+    @property
+    def low_watermark(self) -> int:
+        """From where on every live replica has the log: what DeleteRecords waits for."""
+        starts = [self.log.start_offset]
+        starts += [replica.start_offset for replica in self.remote.values() if self._changer.may_join(replica.broker_id)]
+        return min(starts)
+
+    # Acknowledging.
+
+    def acknowledgement(self, end_offset: int, min_isr: int) -> int | None:
+        """May what ends at `end_offset` be acknowledged to a producer that wants all in-sync replicas? None: not yet."""
+        if self.log.high_watermark < end_offset:
+            return None
+        enough = min(min_isr, len(self.state.replicas))
+        return ErrorCode.NONE if len(self.state.isr) >= enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def may_append(self, min_isr: int) -> bool:
+        """For acks=all: whether enough replicas are in sync to begin with."""
+        return len(self.state.isr) >= min(min_isr, len(self.state.replicas))
+
+
+GIVE_UP = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
