@@ -1,0 +1,324 @@
+"""A follower and its leader over real logs: bytes come as they are, histories that part are cut, refusals hold up one partition alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milepost import open_log
+from milepost.clock import ManualClock
+from milepost.errors import BrokerUnavailable, OffsetOutOfRange
+from milepost.log.log import Log
+from milepost.log.partition_name import TopicPartition
+from milepost.log.reading import Isolation
+from milepost.protocol.messages import (
+    FetchResponse,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochResponse,
+)
+from milepost.record.batches import iter_batches
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
+from milepost.replica.fetcher import Fetcher, FetcherSettings
+from milepost.replica.following import Following
+from milepost.replica.metadata import BrokerInfo
+from tests.simulation.turns import Turns
+
+NAME = TopicPartition("t", 0)
+TOPIC_ID = bytes(range(16))
+Part = FetchResponse.Response.Partition
+
+
+class Leader:
+    """A broker that serves Fetch, ListOffsets and OffsetForLeaderEpoch from one log, and notes what it is asked."""
+
+    def __init__(self, log: Log, turns: Turns, epoch: int):
+        self.log = log
+        self.turns = turns
+        self.epoch = epoch
+        self.asked: list[Any] = []
+        self.error = 0
+        self.is_gone = False
+        self.session_id = 7
+        self.refusals: list[int] = []
+
+    def send(
+        self, broker: BrokerInfo, request: Any, version: int, on_answer: Callable[..., Any], on_failure: Any, **options: Any
+    ) -> None:
+        self.asked.append(request)
+        if self.is_gone:
+            self.turns.post(lambda: on_failure(BrokerUnavailable("gone")))
+            return
+        kind = type(request).__name__
+        response = {"FetchRequest": self.fetch, "ListOffsetsRequest": self.list_offsets}.get(kind, self.epochs)(request)
+        if kind == "FetchRequest" and not (response.responses and response.responses[0].partitions[0].records):
+            self.turns.later(0.5, lambda: on_answer(response))
+        else:
+            self.turns.post(lambda: on_answer(response))
+
+    def fetch(self, request: Any) -> FetchResponse:
+        if self.refusals:
+            return FetchResponse(error_code=self.refusals.pop())
+        if request.topics:
+            (self.position,) = request.topics[0].partitions
+        if request.forgotten_topics_data:
+            return FetchResponse(session_id=self.session_id)
+        part = Part(
+            partition_index=0,
+            error_code=self.error,
+            high_watermark=self.log.high_watermark,
+            log_start_offset=self.log.start_offset,
+        )
+        if not self.error:
+            self.answer(part)
+        return FetchResponse(session_id=self.session_id, responses=[FetchResponse.Response(topic_id=TOPIC_ID, partitions=[part])])
+
+    def answer(self, part: Any) -> None:
+        asked = self.position
+        if asked.current_leader_epoch != self.epoch:
+            part.error_code = 74 if asked.current_leader_epoch < self.epoch else 75
+            return
+        if asked.last_fetched_epoch >= 0:
+            epoch, end = self.log.epochs.end_offset_for(asked.last_fetched_epoch, self.log.end_offset)
+            if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+                part.diverging_epoch = Part.DivergingEpoch(epoch=epoch, end_offset=end)
+                return
+        try:
+            part.records = self.log.read(asked.fetch_offset, asked.partition_max_bytes, Isolation.LOG_END).data
+        except OffsetOutOfRange:
+            part.error_code = 1
+
+    def list_offsets(self, request: Any) -> ListOffsetsResponse:
+        (asked,) = request.topics[0].partitions
+        offset = self.log.start_offset if asked.timestamp == -2 else self.log.end_offset
+        topic = ListOffsetsResponse.Topic
+        return ListOffsetsResponse(topics=[topic(name="t", partitions=[topic.Partition(partition_index=0, offset=offset)])])
+
+    def epochs(self, request: Any) -> OffsetForLeaderEpochResponse:
+        (asked,) = request.topics[0].partitions
+        epoch, end = self.log.epochs.end_offset_for(asked.leader_epoch, self.log.end_offset)
+        topic = OffsetForLeaderEpochResponse.Topic
+        return OffsetForLeaderEpochResponse(
+            topics=[topic(topic="t", partitions=[topic.Partition(partition=0, leader_epoch=epoch, end_offset=end)])]
+        )
+
+
+class Pair:
+    def __init__(self, tmp_path: Path):
+        for name in ("leader", "follower"):
+            (tmp_path / name).mkdir()
+        self.turns, self.clock = Turns(), ManualClock(1_700_000_000_000)
+        config = {"segment.bytes": 2000, "index.interval.bytes": 200}
+        self.leader_log = open_log(str(tmp_path / "leader/t-0"), "a", config, clock=self.clock)
+        self.log = open_log(str(tmp_path / "follower/t-0"), "a", config, clock=self.clock)
+        self.progress: list[int] = []
+        self.failed: list[Any] = []
+
+    def follow(self, epoch: int, **settings: Any) -> None:
+        self.leader = Leader(self.leader_log, self.turns, epoch)
+        self.fetcher = Fetcher(
+            BrokerInfo(1, 10, ()),
+            0,
+            FetcherSettings(2, **settings),
+            self.leader,  # type: ignore[arg-type]
+            self.turns,
+            self.clock,
+            lambda: 33,
+            lambda name, size: self.progress.append(size),
+            lambda name, error: self.failed.append(error),
+        )
+        self.following = Following(self.log, TOPIC_ID, epoch)
+        self.fetcher.add(NAME, self.following)
+
+    def advance(self, seconds: float) -> None:
+        for _ in range(int(seconds * 10)):
+            self.turns.advance(0.1)
+            self.clock.advance(100)
+
+    def equal(self) -> bool:
+        stored = [
+            b"".join(path.read_bytes() for path in sorted(Path(log.directory).glob("*.log")))
+            for log in (self.leader_log, self.log)
+        ]
+        return stored[0] == stored[1]
+
+    def close(self) -> None:
+        self.leader_log.close()
+        self.log.close()
+
+
+@pytest.fixture
+def pair(tmp_path):
+    made = Pair(tmp_path)
+    yield made
+    made.close()
+
+
+def write(log: Log, epoch: int, *values: str) -> None:
+    for value in values:
+        log.append_as_leader(build_batch([Record(0, 1_700_000_000_000, None, value.encode() * 20)]), leader_epoch=epoch)
+
+
+def values(log: Log) -> list[str]:
+    """Of every record on disk, committed or not."""
+    stored = b"".join(path.read_bytes() for path in sorted(Path(log.directory).glob("*.log")))
+    return [record.value[:1].decode() for batch in iter_batches(stored) for record in batch.records() if record.value]
+
+
+def test_follower_gets_the_leaders_bytes(pair):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.follow(0)
+    pair.advance(1)
+    assert pair.equal()
+    assert pair.log.end_offset == 26
+    write(pair.leader_log, 0, *"ABC")
+    pair.advance(1)
+    assert pair.equal()
+
+
+def test_high_watermark_follows_one_round_later(pair):
+    write(pair.leader_log, 0, *"abc")
+    pair.leader_log.update_high_watermark(2)
+    pair.follow(0)
+    pair.advance(1)
+    assert pair.log.high_watermark == 2
+    pair.leader_log.update_high_watermark(3)
+    pair.advance(1)
+    assert pair.log.high_watermark == 3
+
+
+def test_second_request_names_only_what_changed(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.advance(2)
+    first, second, third, *_ = pair.leader.asked
+    assert (first.session_id, first.session_epoch, len(first.topics)) == (0, 0, 1)
+    assert (second.session_id, second.session_epoch, len(second.topics)) == (7, 1, 1)
+    assert (third.session_id, third.session_epoch, third.topics) == (7, 2, [])
+    assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (2, 33)
+
+
+def test_leader_that_keeps_no_sessions_gets_full_requests(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.advance(1)
+    pair.leader.session_id = 0
+    pair.advance(1)
+    pair.leader.asked.clear()
+    pair.advance(2)
+    assert pair.leader.asked
+    assert all(request.session_id == 0 and len(request.topics) == 1 for request in pair.leader.asked)
+
+
+def test_forgotten_session_starts_anew(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.advance(1)
+    pair.leader.refusals.append(70)
+    write(pair.leader_log, 0, "b")
+    pair.advance(2)
+    assert pair.equal()
+    assert [request.session_epoch for request in pair.leader.asked].count(0) == 2
+
+
+def test_tail_that_the_new_leader_does_not_have_is_cut(pair):
+    write(pair.leader_log, 0, *"abc")
+    write(pair.log, 0, *"abcXYZ")
+    write(pair.leader_log, 1, *"de")
+    pair.follow(1)
+    pair.advance(1)
+    assert values(pair.log) == list("abcde")
+    assert [(entry.epoch, entry.start_offset) for entry in pair.log.epochs.entries] == [(0, 0), (1, 3)]
+    assert pair.equal()
+
+
+def test_histories_that_part_several_epochs_back_are_found(pair):
+    write(pair.leader_log, 0, *"ab")
+    write(pair.log, 0, *"ab")
+    for epoch, text in ((1, "P"), (2, "Q"), (3, "RS")):
+        write(pair.log, epoch, *text)
+    for epoch, text in ((4, "c"), (5, "defg")):
+        write(pair.leader_log, epoch, *text)
+    pair.follow(5)
+    pair.advance(2)
+    assert values(pair.log) == list("abcdefg")
+    assert pair.equal()
+
+
+@pytest.mark.parametrize("history", ["same", "parted"])
+def test_older_protocol_asks_for_epochs_before_it_fetches(pair, history):
+    write(pair.leader_log, 0, *"ab")
+    write(pair.log, 0, *("ab" if history == "same" else "abXY"))
+    write(pair.leader_log, 2, *"cd")
+    pair.follow(2, truncates_on_fetch=False, fetch_version=11, epoch_version=3)
+    pair.advance(1)
+    assert [type(request).__name__ for request in pair.leader.asked[:2]] == ["OffsetForLeaderEpochRequest", "FetchRequest"]
+    assert pair.leader.asked[1].replica_id == 2
+    assert values(pair.log) == list("abcd")
+
+
+def test_leader_that_deleted_more_than_we_have(pair):
+    write(pair.leader_log, 0, *"abcdefgh")
+    pair.leader_log.update_high_watermark(8)
+    pair.leader_log.delete_records(6)
+    pair.follow(0)
+    pair.advance(2)
+    assert (pair.log.start_offset, pair.log.end_offset) == (6, 8)
+    assert values(pair.log) == ["g", "h"]
+
+
+def test_start_of_the_leaders_log_is_taken_over(pair):
+    write(pair.leader_log, 0, *"abcdefgh")
+    pair.leader_log.update_high_watermark(8)
+    pair.follow(0)
+    pair.advance(1)
+    pair.leader_log.delete_records(5)
+    pair.advance(1)
+    assert pair.log.start_offset == 5
+
+
+def test_epoch_that_is_over_stops_until_the_controller_speaks(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.advance(1)
+    pair.leader.epoch = 1
+    pair.advance(1)
+    assert NAME not in pair.fetcher.partitions
+    pair.leader.asked.clear()
+    pair.advance(3)
+    assert not pair.leader.asked
+
+
+def test_leader_that_does_not_know_of_its_epoch_yet_is_asked_again_later(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(5)
+    pair.leader.epoch = 4
+    pair.advance(1)
+    pair.leader.epoch = 5
+    pair.advance(2)
+    assert values(pair.log) == ["a"]
+
+
+def test_leader_that_is_gone_is_tried_once_a_second(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.advance(1)
+    pair.leader.is_gone = True
+    pair.leader.asked.clear()
+    pair.advance(5)
+    assert 3 <= len(pair.leader.asked) <= 6
+    pair.leader.is_gone = False
+    write(pair.leader_log, 0, "b")
+    pair.advance(2)
+    assert pair.equal()
+
+
+def test_answer_for_a_partition_that_is_no_longer_followed_is_dropped(pair):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.fetcher.remove(NAME)
+    pair.advance(1)
+    assert pair.log.end_offset == 0
