@@ -1,0 +1,68 @@
+"""What a broker knows of its cluster after the controller's requests, in all versions that were recorded."""
+
+from __future__ import annotations
+
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.messages import UpdateMetadataRequest
+from milepost.replica.metadata import Endpoint, PartitionInfo
+from milepost.replica.metadata_cache import MetadataCache
+
+TopicState = UpdateMetadataRequest.TopicState
+LiveBroker = UpdateMetadataRequest.LiveBroker
+TOPIC_ID = bytes(range(16))
+
+
+def request(leader: int = 1, epoch: int = 3, partition: int = 0, brokers: tuple[int, ...] = (1, 2)) -> UpdateMetadataRequest:
+    state = TopicState.PartitionState(
+        partition_index=partition, controller_epoch=1, leader=leader, leader_epoch=epoch, isr=[1], zk_version=4, replicas=[1, 2],
+        offline_replicas=[2],
+    )  # fmt: skip
+    return UpdateMetadataRequest(
+        controller_id=2,
+        topic_states=[TopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[state])],
+        live_brokers=[
+            LiveBroker(id=each, endpoints=[LiveBroker.Endpoint(port=9090 + each, host="h", listener="REPL", security_protocol=0)])
+            for each in brokers
+        ],
+    )
+
+
+def test_partitions_add_up_and_brokers_are_replaced():
+    cache = MetadataCache()
+    cache.apply(request())
+    cache.apply(request(leader=2, epoch=4, partition=1, brokers=(2,)))
+    assert cache.controller_id == 2
+    assert cache.topics == {
+        "t": {0: PartitionInfo(1, 3, (1,), (1, 2), (2,), 4, 1), 1: PartitionInfo(2, 4, (1,), (1, 2), (2,), 4, 1)}
+    }
+    assert list(cache.brokers) == [2]
+    assert cache.brokers[2].endpoint("REPL") == Endpoint("REPL", "PLAINTEXT", "h", 9092)
+    assert cache.topic_names == {TOPIC_ID: "t"}
+    assert cache.leader_of(TopicPartition("t", 0)) is None
+    assert cache.leader_of(TopicPartition("t", 1)) is cache.brokers[2]
+
+
+def test_topic_that_goes_is_forgotten():
+    cache = MetadataCache()
+    cache.apply(request())
+    assert cache.apply(request(leader=-2)) == [TopicPartition("t", 0)]
+    assert not cache.topics
+    assert not cache.topic_ids
+    assert not cache.topic_names
+
+
+def test_deleting_what_is_not_known_is_nothing():
+    cache = MetadataCache()
+    assert cache.apply(request(leader=-2)) == [TopicPartition("t", 0)]
+
+
+def test_oldest_version_has_no_listeners():
+    cache = MetadataCache()
+    ungrouped = UpdateMetadataRequest.UngroupedPartitionState(topic_name="t", partition_index=0, leader=1, isr=[1], replicas=[1])
+    cache.apply(
+        UpdateMetadataRequest(
+            ungrouped_partition_states=[ungrouped], live_brokers=[LiveBroker(id=1, v0_host="old", v0_port=9092)]
+        )
+    )
+    assert cache.brokers[1].endpoint("PLAINTEXT") == Endpoint("PLAINTEXT", "PLAINTEXT", "old", 9092)
+    assert cache.topics["t"][0].leader == 1
