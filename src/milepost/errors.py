@@ -166,6 +166,16 @@ class PolicyViolation(MilepostError):
     code = 44
 
 
+class NotLeaderOrFollower(MilepostError):
+    """This broker does not lead the partition: ask for the metadata again."""
+
+    code = 6
+
+
+class NotEnoughReplicas(MilepostError):
+    code = 19
+
+
 class PortUnavailable(MilepostError):
     """Nothing can listen at this address."""
 

@@ -1,0 +1,83 @@
+"""A partition with replicas on other brokers: led here, followed here, or neither until the controller speaks.
+
+leading     appends are allowed; the high watermark is what all in-sync replicas have (`leadership`)
+following   appends of clients are refused; a fetcher brings what the leader has
+idle        the controller stopped this replica, or its leader is not known
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.clock import Clock
+from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
+from milepost.log.append_info import AppendInfo
+from milepost.log.log import Log
+from milepost.log.producer_entry import AppendOrigin
+from milepost.log.verification import VerificationGuard
+from milepost.metrics.topic_metrics import TopicMetrics
+from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
+from milepost.replica.metadata import NO_LEADER
+from milepost.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from milepost.files.types import ReadableBuffer
+
+NO_EPOCH = -1
+
+
+class ReplicatedPartition(Partition):
+    def __init__(self, log: Log, topic_id: bytes, broker_id: int, topic_metrics: TopicMetrics, clock: Clock):
+        super().__init__(log, topic_id, NO_LEADER, topic_metrics)
+        self.broker_id = broker_id
+        self.clock = clock
+        self.leadership: Leadership | None = None
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.replicas = []
+        self.in_sync_replicas = []
+
+    # Roles.
+
+    def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> None:
+        """The controller made this broker the leader, in a new epoch."""
+        now = self.clock.now_ms()
+        # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
+        self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self._take(self.broker_id, state)
+        self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
+        self.leadership.advance(now)
+
+    def follow(self, leader_id: int, state: LeaderState) -> None:
+        self.leadership = None
+        self._take(leader_id, state)
+
+    def _take(self, leader_id: int, state: LeaderState) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = list(state.replicas)
+        self.in_sync_replicas = sorted(state.isr)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leadership is not None
+
+    # Appending.
+
+    def append(
+        self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None
+    ) -> AppendInfo:
+        if self.leadership is None:
+            raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
+        info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+        self.leadership.advance(self.clock.now_ms())
+        return info
+
+    def ensure_enough_replicas(self) -> None:
+        """Before an append that all in-sync replicas must have."""
+        least = self.log.config.min_insync_replicas
+        if self.leadership is not None and not self.leadership.may_append(least):
+            raise NotEnoughReplicas(
+                f"{self.name}: {len(self.leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}"
+            )
