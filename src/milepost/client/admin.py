@@ -1,4 +1,4 @@
-"""Topics as an administrator sees them: create, list, describe, delete. Settings are in `configs`, groups in `groups`.
+"""Topics as an administrator sees them: create, list, describe, delete, size. Settings are in `configs`, groups in `groups`.
 
 Not promised: that an answer that says "there already" is about somebody else's topic. When the first answer was lost and the request
 was sent again, it may be about our own.
@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.client.metadata import TopicInfo
+from milepost.client.offsets import by_topic
 from milepost.client.retrying import failed
-from milepost.errors import UnsupportedVersion
-from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
+from milepost.errors import MilepostError, UnsupportedVersion
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 
 BROKERS_DEFAULT = -1
 
@@ -84,6 +93,28 @@ def list_topics(cluster: Cluster) -> list[TopicInfo]:
     """Every topic the broker shows us, by name."""
     topics = cluster.refresh(None).topics
     return [topics[name] for name in sorted(topics)]
+
+
+def log_sizes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Bytes on the disk of each partition's leader; 0 where the leader does not name it."""
+
+    def build(group: list[TopicPartition]) -> DescribeLogDirsRequest:
+        Topic = DescribeLogDirsRequest.Topic
+        topics = [Topic(topic=name, partitions=[each.partition for each in own]) for name, own in by_topic(group).items()]
+        return DescribeLogDirsRequest(topics=topics)
+
+    wanted = list(partitions)
+
+    def read(response: DescribeLogDirsResponse) -> list[tuple[TopicPartition, int | MilepostError]]:
+        sizes: dict[TopicPartition, int] = dict.fromkeys(wanted, 0)
+        for directory in response.results:
+            for topic in directory.topics:
+                for row in topic.partitions:
+                    if not row.is_future_key:
+                        sizes[TopicPartition(topic.name, row.partition_index)] = row.partition_size
+        return list(sizes.items())
+
+    return cluster.ask_leaders(wanted, build, read)
 
 
 def _milliseconds(cluster: Cluster) -> int:

@@ -211,6 +211,8 @@ class Consumer:
     def _refused(self, partition: TopicPartition, row: FetchResponse.Response.Partition) -> None:
         position = self.positions[partition]
         what = f"fetch of {partition} at offset {position}"
+        if row.error_code == ErrorCode.CORRUPT_MESSAGE:
+            raise failed(what, row.error_code, "the records there are damaged on the broker's disk; read on behind them")
         if row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise failed(what, row.error_code)
         if self.reset is not None:
@@ -220,6 +222,10 @@ class Consumer:
         last = ends(self.cluster, [partition], LATEST, self.isolation)[partition]
         raise failed(what, row.error_code, f"the log holds offsets {first} to {last - 1}" if last > first else "the log is empty")
 
+    def _may_pass(self, error: MilepostError) -> bool:
+        """What is damaged stays damaged, although the code says that another try may help: that is meant for producers."""
+        return is_worth_another_try(error) and error.code != ErrorCode.CORRUPT_MESSAGE
+
     def _recover(self, errors: list[MilepostError], has_records: bool) -> None:
         """Ask again who leads, after a pause, unless this goes on for too long or will not pass.
 
@@ -227,7 +233,7 @@ class Consumer:
         """
         self._failures += 1
         retries = self.cluster.retries
-        fatal = next((error for error in errors if not is_worth_another_try(error)), None)
+        fatal = next((error for error in errors if not self._may_pass(error)), None)
         if fatal is None and self._failures >= retries.attempts:
             fatal = errors[0]
         if fatal is not None:

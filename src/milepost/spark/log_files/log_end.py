@@ -1,0 +1,58 @@
+"""Where the active segment ends: behind its last whole, valid batch.
+
+What stands behind that is a write in progress, one that a crash cut short, or zeros of a preallocated file: no data in any case.
+Damage with valid batches behind it is something else; the end lies behind those, and whoever reads the damage finds it.
+
+The walk begins at the last index entry, if a valid batch stands there, so it is short; what a stream found at its last
+trigger is begun from again while the file is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from milepost.files import Disk
+from milepost.inspect.log_file import Damage, LogFile
+from milepost.record.batch import RecordBatch
+from milepost.spark.log_files.listing import SegmentFile
+from milepost.spark.log_files.slots import Slots
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """`position` bytes of the file are data and lead up to `next_offset`; `tail_bytes` stand behind them."""
+
+    segment: SegmentFile
+    position: int
+    next_offset: int
+    tail_bytes: int = 0
+    tail_reason: str = ""
+
+
+def find_log_end(disk: Disk, segment: SegmentFile, index_path: str, known: LogEnd | None = None) -> LogEnd:
+    if segment.size == 0:
+        return LogEnd(segment, 0, segment.base_offset)
+    with LogFile(disk, segment.path, segment.base_offset) as log:
+        size = min(segment.size, log.size)
+        position, next_offset = 0, segment.base_offset
+        if known is not None and _is_same(known, segment, size):
+            position, next_offset = known.position, known.next_offset
+        else:
+            last = Slots.read(disk, index_path, segment.base_offset).last()
+            if last is not None and last.position < size:
+                for _, batch in log.walk(size, start=last.position, next_offset=segment.base_offset):
+                    if isinstance(batch, RecordBatch) and batch.base_offset <= last.offset:
+                        position, next_offset = last.position, batch.base_offset
+                    break
+        tail_bytes, reason = 0, ""
+        for start, found in log.walk(size, start=position, next_offset=next_offset):
+            if not isinstance(found, Damage):
+                position, next_offset = start + found.size, found.next_offset
+            elif found.is_tail:
+                tail_bytes, reason = found.size, "zeros" if found.is_zero else found.reason
+        return LogEnd(segment, position, next_offset, tail_bytes, reason)
+
+
+def _is_same(known: LogEnd, segment: SegmentFile, size: int) -> bool:
+    identity = (known.segment.inode, known.segment.device, known.segment.base_offset)
+    return identity == (segment.inode, segment.device, segment.base_offset) and known.position <= size

@@ -1,0 +1,56 @@
+"""`format("milepost")`: what Spark asks when it meets the name.
+
+Spark makes this class in several short-lived processes, so importing it must cost next to nothing: readers, writers and Arrow are
+imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.types import StructType
+
+    from milepost.spark.columns import Columns
+
+
+class MilepostDataSource(DataSource):
+    """A Kafka log, from its files or from a broker, as a DataFrame, and back."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "milepost"
+
+    def schema(self) -> str:
+        from milepost.spark.columns import VIEWS, Columns
+        from milepost.spark.option_values import OptionMap, choice, flag
+
+        # Only what decides about columns: whether the query is a stream, and so what else is right, Spark does not say here.
+        options = OptionMap(self.options)
+        return Columns.of(choice(options, "view", VIEWS), flag(options, "includeHeaders", False)).ddl()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from milepost.spark.options import SourceOptions
+        from milepost.spark.reader import MilepostReader
+
+        options = SourceOptions.parse(self.options, streaming=False)
+        columns = chosen_columns(schema, options.view)
+        if options.pushdown:
+            from milepost.spark.pushdown_reader import PushdownReader
+
+            return PushdownReader(options, columns)
+        return MilepostReader(options, columns)
+
+
+def chosen_columns(schema: StructType, view: str) -> Columns:
+    """Those that a schema names: ours, or one that the user gave to read less."""
+    from milepost.errors import InvalidArgument
+    from milepost.spark.columns import Columns
+
+    for field in schema.fields:
+        if not field.nullable:
+            raise InvalidArgument(f"column {field.name}: the schema says NOT NULL, and every column of this source may be null")
+    return Columns.chosen(view, [(field.name, field.dataType.simpleString()) for field in schema.fields])
