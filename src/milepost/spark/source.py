@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from milepost.spark.columns import Columns
@@ -43,6 +43,13 @@ class MilepostDataSource(DataSource):
 
             return PushdownReader(options, columns)
         return MilepostReader(options, columns)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from milepost.spark.options import SourceOptions
+        from milepost.spark.stream_reader import MilepostStreamReader
+
+        options = SourceOptions.parse(self.options, streaming=True)
+        return MilepostStreamReader(options, chosen_columns(schema, options.view))
 
 
 def chosen_columns(schema: StructType, view: str) -> Columns:
