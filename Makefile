@@ -1,12 +1,12 @@
-# milepost: make setup | test | test-pure | demo | bench | trouble | clean
+# milepost: make setup | test | test-pure | demo | bench | bench-broker | trouble | compatibility | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # kazoo joins as [zookeeper] when its package arrives.
 EXTRAS := cli,arrow,spark,zookeeper,test
-KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/log/offset_map.py)
+KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
-.PHONY: setup test test-pure lint demo bench trouble clean
+.PHONY: setup test test-pure lint demo bench bench-broker trouble compatibility clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed $(VENV)/.kernel
@@ -47,8 +47,18 @@ demo: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# Against Apache Kafka, where Java and Maven are there; BENCH="--rounds 3 --figures 64k,consume" for less.
+bench-broker: setup
+	$(BIN)/python -m benchmarks.broker $(BENCH)
+
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
+
+# docs/compatibility.md from what the client tests do; a test that fails shows on the page and fails this too.
+compatibility: setup
+	rm -rf build/compatibility
+	-CI=true MILEPOST_COMPATIBILITY=build/compatibility $(BIN)/pytest -q -n 2 tests/clients --ignore=tests/clients/test_compatibility.py
+	$(BIN)/python -m tests.clients.compatibility build/compatibility docs/compatibility.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

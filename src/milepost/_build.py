@@ -18,7 +18,14 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import ModuleType
 
-COMPILED = ("milepost.record.kernel", "milepost.log.offset_map")
+COMPILED = (
+    "milepost.record.kernel",
+    "milepost.record.arrow_rows",
+    "milepost.record.key_partitions",
+    "milepost.log.offset_map",
+    "milepost.log.quick_append",
+    "milepost.broker.produce_shortcut",
+)
 
 
 class SourceFinder:

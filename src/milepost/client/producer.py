@@ -119,6 +119,25 @@ class Producer:
         for topic in {partition.topic for partition in counts}:
             self._turns[topic] = self._turns.get(topic, 0) + 1
 
+    # For batches that somebody else builds.
+
+    def numbering(self, partition: TopicPartition) -> tuple[int, int, int]:
+        """Producer id, epoch and first sequence of the next batch of a partition."""
+        if not self.is_idempotent:
+            return NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+        if self.producer_id == NO_PRODUCER_ID:
+            self.producer_id, self.producer_epoch = self.cluster.on_any(_ask_producer_id)
+        return self.producer_id, self.producer_epoch, self._sequences.get(partition, 0)
+
+    def send_batches(self, batches: dict[TopicPartition, bytes], counts: dict[TopicPartition, int]) -> None:
+        """Send batches that were numbered with `numbering`, one for each partition; return when all were acknowledged."""
+        self._ensure_usable()
+        try:
+            self._send(batches, counts)
+        except BaseException:
+            self._has_failed = True
+            raise
+
     def __enter__(self) -> Producer:
         return self
 
@@ -150,15 +169,14 @@ class Producer:
         return choices[turn % len(choices)]
 
     def _new_batch(self, partition: TopicPartition) -> BatchBuilder:
-        if self.is_idempotent and self.producer_id == NO_PRODUCER_ID:
-            self.producer_id, self.producer_epoch = self.cluster.on_any(_ask_producer_id)
+        producer_id, producer_epoch, base_sequence = self.numbering(partition)
         return BatchBuilder(
             base_offset=0,
             codec=self.codec,
             level=self.level,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            base_sequence=self._sequences.get(partition, 0) if self.is_idempotent else NO_SEQUENCE,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
             size_limit=self.batch_size,
         )
 

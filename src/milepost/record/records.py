@@ -125,15 +125,20 @@ def write_record(
     write_varint(before, -1 if value is None else len(value))
     behind = bytearray()
     write_varint(behind, len(headers))
-    for header_key, header_value in headers:
-        _write_sized(behind, header_key_to_bytes(header_key))
-        _write_sized(behind, header_value)
+    write_headers(behind, headers)
     # The value, which can be large, is copied once.
     value = value or b""
     write_varint(out, len(before) + len(value) + len(behind))
     out += before
     out += value
     out += behind
+
+
+def write_headers(out: bytearray, headers: Headers) -> None:
+    """Add the headers of a record, without their count."""
+    for key, value in headers:
+        _write_sized(out, header_key_to_bytes(key))
+        _write_sized(out, value)
 
 
 def wrap_i64(number: int) -> int:

@@ -61,7 +61,7 @@ class RowDecoder:
         self._batch_bytes = batch_bytes
         self._target = min(first_batch_bytes, batch_bytes)
         self._special = CODEC_MASK | CONTROL_FLAG | (TRANSACTIONAL_FLAG if read_committed else 0)
-        self._buffers = RowBuffers(columns, batch_bytes, reuse_buffers)
+        self._buffers = RowBuffers.borrow(columns, batch_bytes) if reuse_buffers else RowBuffers(columns, batch_bytes, reuse=False)
         self._range: OffsetRange | None = None
         self._where = ""
         self._waiting: list[Aborted] = []
@@ -96,6 +96,10 @@ class RowDecoder:
         self._aborting = {}
         self.is_done = False
         self._buffers.rows.expect(first_offset)
+
+    def close(self) -> None:
+        """No batch is used any more: the buffers may serve somebody else."""
+        self._buffers.give_back()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left."""

@@ -26,9 +26,28 @@ MAX_BYTES = 2**31 - 1
 """Arrow's offsets into the bytes of a column have 32 bits."""
 
 
+_spare: list[RowBuffers] = []
+"""What the last task of this process used. Spark's workers run one task after the other, and each would pay for its memory again."""
+
+
 class RowBuffers:
+    @classmethod
+    def borrow(cls, columns: Columns, batch_bytes: int) -> RowBuffers:
+        """Buffers that are used again for every batch; give them back when the last batch is gone."""
+        while _spare:
+            found = _spare.pop()
+            if (found.columns, found.batch_bytes) == (columns, batch_bytes):
+                found.rows.clear()
+                return found
+        return cls(columns, batch_bytes, reuse=True)
+
+    def give_back(self) -> None:
+        if self.reuse and not _spare:
+            _spare.append(self)
+
     def __init__(self, columns: Columns, batch_bytes: int, reuse: bool):
         self.columns = columns
+        self.batch_bytes = batch_bytes
         self.schema = columns.arrow_schema()
         self.reuse = reuse
         self._capacity = CAPACITY_ROWS

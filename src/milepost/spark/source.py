@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from milepost.spark.columns import Columns
@@ -50,6 +50,16 @@ class MilepostDataSource(DataSource):
 
         options = SourceOptions.parse(self.options, streaming=True)
         return MilepostStreamReader(options, chosen_columns(schema, options.view))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from milepost.spark.sink.batch_writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from milepost.spark.sink.stream_writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
 
 def chosen_columns(schema: StructType, view: str) -> Columns:

@@ -75,10 +75,10 @@ def test_most_records_per_task_are_kept_to_the_offset(data: Path) -> None:
     assert offsets_of(splits) == [(0, 0, 1800), (1, 0, 90)]
 
 
-def test_share_is_three_tasks_a_core_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_is_two_tasks_a_core_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert share_of(1 << 20, None, None) == 4 << 20
-    assert share_of(1200 << 20, None, None) == 100 << 20
+    assert share_of(1 << 20, None, None) == 8 << 20
+    assert share_of(800 << 20, None, None) == 100 << 20
     assert share_of(100 << 30, None, None) == 128 << 20
     assert share_of(800 << 20, 10 << 20, None) == 10 << 20
     assert share_of(800 << 20, None, 100) == 8 << 20

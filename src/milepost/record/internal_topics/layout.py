@@ -232,7 +232,10 @@ class Layout(Generic[T]):
     def decode_lenient(self, data: bytes) -> T:
         """As the consumer protocol reads: a newer version is read as the newest known one, and what follows is ignored."""
         reader = Reader(data, self.cls.__name__)
-        return self._read(reader, min(reader.number(I16), self.versions[-1]))
+        version = min(reader.number(I16), self.versions[-1])
+        if version < self.versions[0]:
+            raise InvalidRecord(f"{self.cls.__name__}: version {version} is below the first, {self.versions[0]}")
+        return self._read(reader, version)
 
     def encode(self, value: T) -> bytes:
         version: int = getattr(value, self.version_name)

@@ -5,7 +5,7 @@
     │ └ smaller pieces    cut where an index entry lies nearest to a multiple of the share, at a batch that was looked at
     └ task                one large piece, or several small ones next to each other
 
-The share is `maxBytesPerPartition`; without it, what gives three tasks a core, but no less than 4 MB (starting a task costs as much as
+The share is `maxBytesPerPartition`; without it, what gives two tasks a core, but no less than 8 MB (starting a task costs as much as
 reading that) and no more than 128 MB. `minPartitions` makes it smaller. `maxRecordsPerPartition` cuts offsets first, and its pieces stay
 tasks of their own.
 """
@@ -32,8 +32,8 @@ from milepost.spark.offset_range import OffsetRange
 
 logger = logging.getLogger("milepost.spark")
 
-LEAST_SHARE, LARGEST_SHARE = 4 << 20, 128 << 20
-TASKS_PER_CORE = 3
+LEAST_SHARE, LARGEST_SHARE = 8 << 20, 128 << 20
+TASKS_PER_CORE = 2
 
 
 def share_of(total: int, max_bytes: int | None, min_partitions: int | None) -> int:

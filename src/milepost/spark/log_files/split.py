@@ -69,11 +69,14 @@ class FileSplit(Split):
         decoder = RowDecoder(columns, read_committed=self.settings.read_committed, reuse_buffers=reuse_buffers)
         reader = PieceReader(Disk(), self.settings, decoder)
         following = [*self.pieces[1:], None]
-        for piece, aborted, behind in zip(self.pieces, self.aborted, following, strict=True):
-            yield from reader.read(piece, aborted)
-            if decoder.undecided and (behind is None or not piece.offsets.leads_to(behind.offsets)):
-                ensure_committed(reader.disk, self.settings, piece.partition, piece.end, decoder.undecided)
-        yield from decoder.finish()
+        try:
+            for piece, aborted, behind in zip(self.pieces, self.aborted, following, strict=True):
+                yield from reader.read(piece, aborted)
+                if decoder.undecided and (behind is None or not piece.offsets.leads_to(behind.offsets)):
+                    ensure_committed(reader.disk, self.settings, piece.partition, piece.end, decoder.undecided)
+            yield from decoder.finish()
+        finally:
+            decoder.close()
 
 
 class PieceReader:

@@ -1,0 +1,200 @@
+"""Making staged batches part of a log: all of a job's, once, whatever is killed when.
+
+    1  take the directory's lock
+    2  what an interrupted commit of another job appended, and nobody can have seen, is cut off again
+    3  a stream's batch that milepost.sink.json names as written is done: nothing happens
+    4  write JOB/commit.json: for each partition the end of its log, and the staged files in their order
+    5  append the files, each batch re-based to the end of the log (its CRC does not cover offset and epoch)
+    6  flush; name the batch in milepost.sink.json; move the high watermarks; let go
+
+Readers go by the checkpointed high watermarks, which are written once, at the end: they see all of it or nothing. A commit of a stream that
+was interrupted is taken up by the next attempt at the same batch: it finds commit.json, sees from the log how many of the batches are
+there already (from the noted end on, with the CRCs of the staged ones), and appends the rest.
+
+`milepost.sink.json` in the data directory (Kafka ignores it): `{"version": 1, "queries": {"QUERY ID": LAST BATCH ID}}`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from milepost.config.broker import BrokerConfig
+from milepost.config.topic import LogConfig
+from milepost.errors import KafkaStorage
+from milepost.files import Disk, read_file, replace_file
+from milepost.log.directory import HIGH_WATERMARKS
+from milepost.log.log import Log
+from milepost.log.manager import LogManager
+from milepost.log.partition_name import TopicPartition
+from milepost.log.reading import Isolation
+from milepost.record.batches import iter_batches
+from milepost.spark.sink.options import SinkOptions
+from milepost.spark.sink.staging import COMMIT_FILE, StagedFile, make_directory, remove_tree
+
+logger = logging.getLogger("milepost.spark")
+
+FILE_NAME = "milepost.sink.json"
+VERSION = 1
+CHUNK = 8 << 20
+
+
+class Commit:
+    def __init__(self, options: SinkOptions, job: str, disk: Disk | None = None):
+        assert options.path is not None
+        self.options = options
+        self.path = options.path
+        self.job = job
+        self.disk = disk or Disk()
+
+    def run(self, files: Sequence[StagedFile], query: str | None = None, batch_id: int | None = None) -> int:
+        """Append what the files hold; how many records that were. 0 when the batch was committed before."""
+        if not self.disk.exists(self.path):
+            make_directory(self.disk, self.path)
+        config = BrokerConfig.parse({"log.dirs": self.path, "log.segment.bytes": self.options.segment_bytes})
+        logs = LogManager(config)
+        logs.startup()
+        try:
+            self._show_what_is_there(logs)
+            self._roll_back_others(logs)
+            if query is not None and batch_id is not None and self._committed(query) >= batch_id:
+                logger.info("batch %d of query %s is in %s already", batch_id, query, self.path)
+                records = 0
+            else:
+                records = self._commit(logs, files, query, batch_id)
+        finally:
+            logs.shutdown()
+        remove_tree(self.disk, self.job)
+        return records
+
+    def _commit(self, logs: LogManager, files: Sequence[StagedFile], query: str | None, batch_id: int | None) -> int:
+        plan = self._plan(logs, files)
+        records = self._append(logs, plan)
+        names = [TopicPartition(*name) for name in plan]
+        for name in names:
+            logs.logs[name].flush()
+        if query is not None and batch_id is not None:
+            self._note(query, batch_id)
+        for name in names:
+            logs.logs[name].update_high_watermark(logs.logs[name].end_offset)
+        return records
+
+    def _show_what_is_there(self, logs: LogManager) -> None:
+        """Logs that no checkpoint names were put there whole: all of them counts."""
+        named = {name for directory in logs.directories for name in directory.high_watermarks}
+        for name, log in logs.logs.items():
+            if name not in named:
+                log.update_high_watermark(log.end_offset)
+
+    def _roll_back_others(self, logs: LogManager) -> None:
+        staging = os.path.dirname(self.job)
+        for other in sorted(self.disk.listdir(staging)):
+            path = f"{staging}/{other}/{COMMIT_FILE}"
+            if f"{staging}/{other}" == self.job or not self.disk.exists(path):
+                continue
+            for each in read_plan(self.disk, path).values():
+                log = logs.get(TopicPartition(each["topic"], each["partition"]))
+                if log is not None and log.high_watermark <= each["start"] < log.end_offset:
+                    logger.warning("%s: cut back to %d: a commit was interrupted there", log.partition, each["start"])
+                    log.truncate_to(each["start"])
+
+    # What was done.
+
+    def _committed(self, query: str) -> int:
+        return int(self._noted().get("queries", {}).get(query, -1))
+
+    def _noted(self) -> dict[str, Any]:
+        path = f"{self.path}/{FILE_NAME}"
+        try:
+            found = json.loads(read_file(self.disk, path))
+        except FileNotFoundError:
+            return {"version": VERSION, "queries": {}}
+        except ValueError as error:
+            raise KafkaStorage(
+                f"{path}: not what a sink wrote ({error}); restore it, or move it away if no query writes here"
+            ) from error
+        return dict(found)
+
+    def _note(self, query: str, batch_id: int) -> None:
+        noted = self._noted()
+        noted["queries"] = {**noted["queries"], query: batch_id}
+        replace_file(self.disk, f"{self.path}/{FILE_NAME}", json.dumps(noted, indent=1, sort_keys=True).encode())
+
+    # What is to be done.
+
+    def _plan(self, logs: LogManager, files: Sequence[StagedFile]) -> dict[tuple[str, int], dict[str, Any]]:
+        """For each partition: where it ended when the commit began, and the files to append. The same after a restart."""
+        path = f"{self.job}/{COMMIT_FILE}"
+        if self.disk.exists(path):
+            return read_plan(self.disk, path)
+        found: dict[tuple[str, int], dict[str, Any]] = {}
+        for file in sorted(files, key=lambda each: (each.partition, each.path)):
+            name = (file.partition.topic, file.partition.partition)
+            if name not in found:
+                log = logs.get(file.partition)
+                start = log.end_offset if log is not None else 0
+                found[name] = {"topic": name[0], "partition": name[1], "start": start, "files": [], "records": 0}
+            found[name]["files"].append(file.path)
+            found[name]["records"] += file.records
+        replace_file(self.disk, path, json.dumps({"version": VERSION, "partitions": list(found.values())}).encode())
+        return found
+
+    def _append(self, logs: LogManager, plan: dict[tuple[str, int], dict[str, Any]]) -> int:
+        for topic in {topic for topic, _ in plan}:
+            self._make_topic(logs, topic)
+        records = 0
+        for name, each in plan.items():
+            log = logs.logs[TopicPartition(*name)]
+            appended = appended_since(log, each["start"])
+            for path in each["files"]:
+                for batch in staged_batches(self.disk, path):
+                    if appended and appended[0] == batch[17:21]:
+                        appended.pop(0)
+                    else:
+                        appended = []
+                        append(log, batch)
+            records += each["records"]
+        return records
+
+    def _make_topic(self, logs: LogManager, topic: str) -> None:
+        """A topic that is new gets all its partitions, none of which may be read yet."""
+        if any(name.topic == topic for name in logs.logs):
+            return
+        logs.topics.setdefault(topic, LogConfig.parse({"segment.bytes": self.options.segment_bytes}))
+        for number in range(self.options.partitions):
+            logs.create(TopicPartition(topic, number))
+        for _ in logs.upkeep.checkpoint(HIGH_WATERMARKS):
+            pass
+
+
+def read_plan(disk: Disk, path: str) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(each["topic"], each["partition"]): each for each in json.loads(read_file(disk, path))["partitions"]}
+
+
+def append(log: Log, batch: bytearray) -> None:
+    """At the end of the log, in its latest epoch."""
+    batch[0:8] = log.end_offset.to_bytes(8, "big")
+    batch[12:16] = (log.epochs.latest_epoch or 0).to_bytes(4, "big")
+    log.append_as_follower(batch)
+
+
+def appended_since(log: Log, offset: int) -> list[bytes]:
+    """The CRCs of the batches from an offset on."""
+    found: list[bytes] = []
+    at = offset
+    while at < log.end_offset:
+        data = log.read(at, CHUNK, Isolation.LOG_END).data
+        for batch in iter_batches(data):
+            if batch.base_offset >= offset:
+                found.append(bytes(data[batch.position + 17 : batch.position + 21]))
+            at = batch.next_offset
+    return found
+
+
+def staged_batches(disk: Disk, path: str) -> Iterator[bytearray]:
+    data = read_file(disk, path)
+    for batch in iter_batches(data, where=path):
+        yield bytearray(batch.view())

@@ -1,0 +1,101 @@
+"""What tasks leave for the commit: the batches of each partition in a file, beside the data directory.
+
+    .NAME.staging/
+      JOB/                     one write: a batch query, or one trigger of a stream
+        TASK-ATTEMPT/          one attempt at one task
+          TOPIC-PARTITION.log  batches, each at offset 0
+        commit.json            written when the commit begins: what is appended where (see `commit`)
+
+A task that fails leaves its files, and nobody reads them: the commit takes those that the task named in its message. Whatever is left of a
+job that ended is removed with it; of one that was killed, when a later write finds it untouched for a day.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from milepost.clock import Clock
+from milepost.files import Disk
+from milepost.log.partition_name import TopicPartition
+
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+STALE_MS = 24 * 3600 * 1000
+COMMIT_FILE = "commit.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    partition: TopicPartition
+    path: str
+    size: int
+    records: int
+
+
+class Stage:
+    """Where one attempt at a task writes."""
+
+    def __init__(self, disk: Disk, job: str, attempt: str):
+        self.disk = disk
+        self.directory = f"{job}/{attempt}"
+        self._open: dict[TopicPartition, tuple[int, int, int]] = {}
+        for path in (os.path.dirname(job), job, self.directory):
+            if not disk.exists(path):
+                make_directory(disk, path)
+
+    def append(self, partition: TopicPartition, batch: bytes, records: int) -> None:
+        fd, size, count = self._open.get(partition) or (self.disk.open(self._path(partition), CREATE), 0, 0)
+        self._open[partition] = (fd, size + len(batch), count + records)
+        self.disk.pwrite(fd, batch, size)
+
+    def _path(self, partition: TopicPartition) -> str:
+        return f"{self.directory}/{partition}.log"
+
+    def finish(self) -> tuple[StagedFile, ...]:
+        """Make it durable; what is there."""
+        found = []
+        for partition, (fd, size, count) in sorted(self._open.items()):
+            self.disk.fsync(fd)
+            self.disk.close(fd)
+            found.append(StagedFile(partition, self._path(partition), size, count))
+        self.disk.sync_directory(self.directory)
+        self._open.clear()
+        return tuple(found)
+
+    def abandon(self) -> None:
+        for fd, _, _ in self._open.values():
+            self.disk.close(fd)
+        self._open.clear()
+        remove_tree(self.disk, self.directory)
+
+
+def make_directory(disk: Disk, path: str) -> None:
+    """Several tasks may want it at once."""
+    try:
+        disk.mkdir(path)
+    except FileExistsError:
+        return
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """A directory of two levels at most, and everything in it."""
+    if not disk.exists(path):
+        return
+    for name in disk.listdir(path):
+        below = f"{path}/{name}"
+        try:
+            disk.unlink(below)
+        except (IsADirectoryError, PermissionError):
+            remove_tree(disk, below)
+    disk.rmdir(path)
+
+
+def sweep(disk: Disk, staging: str, clock: Clock) -> None:
+    """Remove what jobs left behind that were killed long ago. One whose commit had begun is left: it can still be finished."""
+    if not disk.exists(staging):
+        return
+    for name in disk.listdir(staging):
+        job = f"{staging}/{name}"
+        age = clock.now_ms() - disk.stat(job).st_mtime * 1000
+        if age > STALE_MS and not disk.exists(f"{job}/{COMMIT_FILE}"):
+            remove_tree(disk, job)
