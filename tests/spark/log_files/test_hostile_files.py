@@ -402,6 +402,18 @@ def test_segment_that_is_gone_is_data_loss(log: Path, caplog: pytest.LogCaptureF
     assert "the log starts at" in caplog.text
 
 
+def test_segment_that_is_gone_is_data_loss_also_behind_another_partition(log: Path) -> None:
+    """The first partition of the task has higher offsets; they say nothing about the second."""
+    write_log(log.parent, "s", 0, [Gap(500), *many_batches(3)])
+    reader = planned(log, subscribe="s,t")
+    parts = reader.partitions()
+    assert len(parts) == 1
+    first, second = segments(log)[:2]
+    first.unlink()
+    with pytest.raises(OffsetOutOfRange, match=f"data loss: t-0: offsets 0 to {int(second.stem) - 1}"):
+        read_all(reader, parts)
+
+
 def test_segment_that_compaction_replaced_is_planned_again(log: Path) -> None:
     reader = planned(log)
     parts = reader.partitions()
