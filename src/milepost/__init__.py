@@ -1,10 +1,13 @@
-"""The Kafka log in Python: byte-compatible segments and sparse indexes to embed, explain, verify and repair.
+"""The Kafka log in Python: byte-compatible segments and sparse indexes to embed, serve, explain, verify and repair.
 
 A sparse index is mileposts: go to the last one not past you, then walk.
 
     with milepost.open_log("data/page_visits-0", mode="a") as log:
         log.append([milepost.Record(offset=0, timestamp=1526384718283, key=b"user", value=b"GET /home")])
         found = log.find(offset=0, trace=True)
+
+    with milepost.Broker() as broker:
+        print(broker.bootstrap_servers)
 
 The names below are looked up when they are first used, so `import milepost` costs next to nothing and a program
 that only reads a configuration never loads the log.
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from milepost import errors as errors
+    from milepost.broker.embedded import EmbeddedBroker
     from milepost.codec.compression import Codec as Codec
     from milepost.config import BrokerConfig as BrokerConfig
     from milepost.config import LogConfig as LogConfig
@@ -29,10 +33,13 @@ if TYPE_CHECKING:
     from milepost.record.builder import build_batch as build_batch
     from milepost.record.records import Record as Record
 
+    Broker = EmbeddedBroker
+
 __version__ = "0.1.0"
 
 # Public name → module that has it; a module with no colon is itself the value.
 PUBLIC = {
+    "Broker": "milepost.broker.embedded:EmbeddedBroker",
     "BrokerConfig": "milepost.config:BrokerConfig",
     "Codec": "milepost.codec.compression:Codec",
     "Log": "milepost.log.log:Log",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from milepost.broker.broker import Broker
+from milepost.files import Disk, HandlePool
 from tests.broker.wire import Wire
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
@@ -24,8 +25,11 @@ class Brokers:
         self._directory = directory
         self._running: list[Broker] = []
 
-    def start(self, settings: dict[str, str] | None = None) -> Broker:
+    def start(self, settings: dict[str, str] | None = None, disk: Disk | None = None) -> Broker:
         broker = Broker({"log.dirs": str(self._directory), **SETTINGS, **(settings or {})})
+        if disk is not None:
+            broker.logs.disk = disk
+            broker.logs.pool = HandlePool(disk)
         broker.__enter__()
         self._running.append(broker)
         return broker

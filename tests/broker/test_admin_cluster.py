@@ -1,4 +1,4 @@
-"""Requests about the cluster: DescribeCluster, DescribeTopicPartitions, ElectLeaders, ListPartitionReassignments, UpdateFeatures.
+"""Requests about the cluster: DescribeCluster, DescribeTopicPartitions, ElectLeaders, ListPartitionReassignments.
 
 Expected codes and pages are those of Kafka 4.3.0 with one node.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import pytest
 
 from milepost.broker.apis import describe_topic_partitions
-from milepost.broker.features import FEATURES, Feature
 from milepost.protocol.messages import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
-    UpdateFeaturesRequest,
 )
 from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
@@ -171,33 +169,3 @@ def test_nothing_is_being_reassigned(wire):
     for topics in (None, [topic]):
         response = wire.ask(ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics), 0)
         assert (response.error_code, response.error_message, response.topics) == (0, None, [])
-
-
-# UpdateFeatures.
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_feature_that_is_not_there_cannot_be_set(wire, version):
-    update = UpdateFeaturesRequest.FeatureUpdate(feature="nope", max_version_level=1)
-    response = wire.ask(UpdateFeaturesRequest(feature_updates=[update], timeout_ms=5000), version)
-    assert (response.error_code, response.results) == (95, [])
-    assert response.error_message == "no feature has been changed: there is no feature 'nope' here"
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_feature_keeps_its_level(wire, monkeypatch, version):
-    monkeypatch.setitem(FEATURES, "transaction.version", Feature("transaction.version", 0, 2, 2))
-
-    def ask(level: int):
-        update = UpdateFeaturesRequest.FeatureUpdate(feature="transaction.version", max_version_level=level)
-        return wire.ask(UpdateFeaturesRequest(feature_updates=[update], timeout_ms=5000), version)
-
-    same = ask(2)
-    assert (same.error_code, same.error_message) == (0, None)
-    assert [(result.feature, result.error_code) for result in same.results] == [("transaction.version", 0)] * (version < 2)
-    assert ask(1).error_code == 95
-    assert ask(9).error_message == "no feature has been changed: transaction.version is at level 2 and cannot go to 9"
-
-
-def test_no_update_at_all_is_fine(wire):
-    assert wire.ask(UpdateFeaturesRequest(feature_updates=[], timeout_ms=5000), 2).error_code == 0

@@ -12,61 +12,9 @@ from milepost.protocol.messages import (
     IncrementalAlterConfigsRequest,
     MetadataRequest,
 )
-from tests.broker.topics import create, offset, produce, wanted
+from tests.broker.settings import APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, alter, configs, describe, replace
+from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
-
-TOPIC, BROKER = 2, 4
-SET, DELETE, APPEND, SUBTRACT = range(4)
-
-
-def describe(wire: Wire, kind: int, name: str, *keys: str, synonyms: bool = True, documentation: bool = False, version: int = 4):
-    resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
-    request = DescribeConfigsRequest(
-        resources=[resource], include_synonyms=synonyms, include_documentation=documentation and version >= 3
-    )
-    (result,) = wire.ask(request, version).results
-    assert (result.resource_type, result.resource_name) == (kind, name)
-    return result
-
-
-def configs(wire: Wire, kind: int, name: str, *keys: str) -> dict:
-    """name → (value, source, [(synonym, value, source)])."""
-    result = describe(wire, kind, name, *keys)
-    assert result.error_code == 0, result.error_message
-    return {
-        config.name: (
-            config.value,
-            config.config_source,
-            [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms],
-        )
-        for config in result.configs
-    }
-
-
-def alter(
-    wire: Wire, kind: int, name: str, *operations: tuple[str, int, str | None], validate_only: bool = False, version: int = 1
-):
-    """(error code, message) of IncrementalAlterConfigs."""
-    resource = IncrementalAlterConfigsRequest.Resource
-    changes = [resource.Config(name=key, config_operation=operation, value=value) for key, operation, value in operations]
-    request = IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=kind, resource_name=name, configs=changes)], validate_only=validate_only
-    )
-    (response,) = wire.ask(request, version).responses
-    assert (response.resource_type, response.resource_name) == (kind, name)
-    return response.error_code, response.error_message
-
-
-def replace(wire: Wire, kind: int, name: str, validate_only: bool = False, version: int = 2, **settings: str | None):
-    """(error code, message) of AlterConfigs."""
-    resource = AlterConfigsRequest.Resource
-    changes = [resource.Config(name=key.replace("_", "."), value=value) for key, value in settings.items()]
-    request = AlterConfigsRequest(
-        resources=[resource(resource_type=kind, resource_name=name, configs=changes)], validate_only=validate_only
-    )
-    (response,) = wire.ask(request, version).responses
-    return response.error_code, response.error_message
-
 
 # Describing.
 
@@ -138,9 +86,9 @@ def test_only_the_keys_asked_for_are_answered_and_an_empty_list_means_all(wire):
         (TOPIC, "a b", 17, "topic name 'a b': a topic's name holds only letters, digits, '.', '_' and '-'"),
         (BROKER, "77", 42, "broker '77': this is broker 0; name it, or no broker to mean all"),
         (BROKER, "x", 42, "broker 'x': this is broker 0; name it, or no broker to mean all"),
-        (0, "x", 42, "resource type 0: only topics (2) and brokers (4) have settings here"),
-        (8, "0", 42, "resource type 8: only topics (2) and brokers (4) have settings here"),
-        (99, "0", 42, "resource type 99: only topics (2) and brokers (4) have settings here"),
+        (0, "x", 42, "resource type 0: only topics (2), brokers (4) and groups (32) have settings here"),
+        (8, "0", 42, "resource type 8: only topics (2), brokers (4) and groups (32) have settings here"),
+        (99, "0", 42, "resource type 99: only topics (2), brokers (4) and groups (32) have settings here"),
     ],
 )
 def test_what_has_no_settings_is_refused_the_same_way_by_all_three(wire, kind, name, code, sentence):
@@ -302,75 +250,6 @@ def test_settings_survive_a_restart(brokers):
         found = configs(wire, TOPIC, "visits", "segment.ms", "flush.messages")
         assert (found["segment.ms"][:2], found["flush.messages"][:2]) == (("60000", 1), ("77", 3))
     assert broker.replicas.partition(TopicPartition("visits", 0)).log.config.flush_messages == 77
-
-
-# Changing brokers.
-
-
-def test_settings_of_this_broker_win_over_those_of_all_and_topics_inherit_them(brokers):
-    """Kafka 4.3.0's synonyms after the same requests."""
-    broker = brokers.start({"log.segment.bytes": "1073741823"})
-    with Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("visits"), wanted("own", segment_bytes="3000000"))
-        assert alter(wire, BROKER, "0", ("log.segment.bytes", SET, "5000000")) == (0, None)
-        assert alter(wire, BROKER, "", ("log.segment.bytes", SET, "4000000"), ("log.retention.ms", SET, "12345678")) == (0, None)
-        places = [
-            ("log.segment.bytes", "5000000", 2),
-            ("log.segment.bytes", "4000000", 3),
-            ("log.segment.bytes", "1073741823", 4),
-            ("log.segment.bytes", "1073741824", 5),
-        ]
-        assert configs(wire, BROKER, "0", "log.segment.bytes") == {"log.segment.bytes": ("5000000", 2, places)}
-        assert configs(wire, TOPIC, "visits", "segment.bytes") == {"segment.bytes": ("5000000", 2, places)}
-        assert configs(wire, TOPIC, "own", "segment.bytes")["segment.bytes"][:2] == ("3000000", 1)
-        assert configs(wire, TOPIC, "visits", "retention.ms") == {
-            "retention.ms": ("12345678", 3, [("log.retention.ms", "12345678", 3), ("log.retention.hours", "168", 5)])
-        }
-        assert configs(wire, BROKER, "") == {
-            "log.retention.ms": ("12345678", 3, [("log.retention.ms", "12345678", 3)]),
-            "log.segment.bytes": ("4000000", 3, [("log.segment.bytes", "4000000", 3)]),
-        }
-    logs = {name: broker.replicas.partition(TopicPartition(name, 0)).log for name in ("visits", "own")}
-    assert {name: log.config.segment_bytes for name, log in logs.items()} == {"visits": 5_000_000, "own": 3_000_000}
-
-
-def test_topic_made_later_inherits_the_brokers_setting_too(wire):
-    alter(wire, BROKER, "0", ("message.max.bytes", SET, "2000"))
-    create(wire, wanted("visits"))
-    assert configs(wire, TOPIC, "visits", "max.message.bytes")["max.message.bytes"][:2] == ("2000", 2)
-
-
-def test_settings_of_a_broker_are_taken_away_again(wire):
-    create(wire, wanted("visits"))
-    alter(wire, BROKER, "0", ("log.segment.bytes", SET, "5000000"))
-    assert replace(wire, BROKER, "0") == (0, None)
-    assert configs(wire, TOPIC, "visits", "segment.bytes")["segment.bytes"][:2] == ("1073741824", 5)
-
-
-@pytest.mark.parametrize(
-    ("operation", "code", "sentence"),
-    [
-        (
-            ("auto.create.topics.enable", SET, "false"),
-            42,
-            "auto.create.topics.enable: may not change while the broker runs; set it where the broker is started",
-        ),
-        (("log.retention.hours", SET, "1"), 42, None),
-        (("foo.bar", SET, "x"), 40, "'foo.bar' is no broker property: no name is near it."),
-        (("log.retention.ms", SET, "x"), 40, None),
-        (("log.cleaner.max.compaction.lag.ms", SET, "5"), 40, None),
-    ],
-)
-@pytest.mark.parametrize("name", ["", "0"])
-def test_setting_that_a_broker_or_its_topics_cannot_have_is_refused(wire, name, operation, code, sentence):
-    create(wire, wanted("visits", min_compaction_lag_ms="10"))
-    found, message = alter(wire, BROKER, name, operation)
-    assert found == code
-    assert message
-    if sentence is not None:
-        assert message == sentence
-    assert configs(wire, BROKER, "") == {}
-    assert offset(wire, "visits", -1) == 0
 
 
 def test_settings_that_cannot_be_remembered_do_not_hold(wire, monkeypatch):

@@ -20,7 +20,7 @@ from tests.broker.wire import Wire
 from tests.golden_wire_fixture import examples, recordings
 from tests.protocol.kafka_json import as_kafka_json
 
-ADMIN = (19, 20, 21, 23, 32, 33, 34, 35, 37, 43, 44, 46, 48, 49, 57, 60, 75)
+ADMIN = (19, 20, 21, 23, 27, 32, 33, 34, 35, 37, 43, 44, 46, 48, 49, 57, 60, 75)
 INCIDENTAL = {"errorMessage", "topicId", "partitionSize", "totalBytes", "usableBytes", "logDir", "clusterId", "port", "configs"}
 OTHERWISE = {"message.timestamp.after.max.ms": "value", "min.insync.replicas": "configSource"}
 
@@ -45,8 +45,9 @@ def prepare(wire: Wire, key: int, request: dict[str, Any], response: dict[str, A
         partitions = {topic["name"]: 1 for topic in response["topics"] if topic["errorCode"] == 36}
     elif key == 20:
         partitions = {topic["name"]: 1 for topic in response["responses"] if topic["errorCode"] == 0}
-    elif key in (21, 34, 43):
-        asked = request.get("topics") or request.get("topicPartitions") or request["dirs"][0]["topics"]
+    elif key in (21, 27, 34, 43):
+        lists = request.get("dirs") or request.get("markers") or [request]
+        asked = lists[0].get("topics") or lists[0]["topicPartitions"]
         partitions = {topic.get("name") or topic["topic"]: 3 for topic in asked}
     elif key == 23:
         partitions = {topic["topic"]: 3 for topic in response["topics"] if topic["partitions"][0]["errorCode"] == 0}

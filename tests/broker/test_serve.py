@@ -15,6 +15,7 @@ import pytest
 
 from milepost.client.admin import create_topic
 from milepost.client.cluster import Cluster
+from milepost.client.configs import Resource, ResourceType, describe_configs
 from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, ends
 from milepost.client.producer import Producer
@@ -46,8 +47,8 @@ class Served:
 
 
 @contextmanager
-def serving(data: Path, *arguments: str, port: int = 0) -> Iterator[Served]:
-    command = [*COMMAND, "--data", str(data), "--port", str(port), *arguments]
+def serving(data: Path, *arguments: str, port: int | None = 0) -> Iterator[Served]:
+    command = [*COMMAND, "--data", str(data), *([] if port is None else ["--port", str(port)]), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Served(process)
@@ -178,12 +179,48 @@ def test_settings_come_from_the_file_and_a_flag_beats_it(tmp_path):
         assert create_topic(cluster, "t").partitions == 3
 
 
+def test_environment_beats_the_file_and_a_flag_beats_both(tmp_path, monkeypatch):
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=5\nnum.io.threads=9\nmessage.max.bytes=5000\n")
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "4")
+    monkeypatch.setenv("KAFKA_NUM_IO_THREADS", "7")
+    with (
+        serving(tmp_path / "data", "--config", str(file), "-X", "num.io.threads=6") as served,
+        Cluster(served.address) as cluster,
+    ):
+        assert create_topic(cluster, "t").partitions == 4
+        settings = describe_configs(cluster, Resource(ResourceType.BROKER, "0"), ["num.io.threads", "message.max.bytes"])
+        assert {entry.name: entry.value for entry in settings} == {"num.io.threads": "6", "message.max.bytes": "5000"}
+
+
+def test_setting_that_has_no_effect_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA_HEAP_OPTS", "-Xmx1g")
+    file = tmp_path / "server.properties"
+    file.write_text("zookeeper.connect=localhost:2181\n")
+    with serving(tmp_path / "data", "--config", str(file)) as served:
+        assert served.stop() == (
+            0,
+            "",
+            f"warning: {file}, line 1: zookeeper.connect is not a broker property milepost knows, so it has no effect.\n"
+            "warning: KAFKA_HEAP_OPTS: heap.opts is not a broker property milepost knows, so it has no effect.\n",
+        )
+
+
+def test_listening_to_the_whole_world_is_a_warning(tmp_path):
+    with serving(tmp_path, "-X", "listeners=PLAINTEXT://0.0.0.0:0", port=None) as served:
+        code, _, errors = served.stop()
+    assert (code, errors) == (
+        0,
+        "warning: it listens on 0.0.0.0 and asks nobody who they are: whoever reaches it may read and write everything\n",
+    )
+
+
 @pytest.mark.parametrize(("version", "count"), [("2.4.1", 1653), ("3.9.1", 1224), ("4.3.0", 1221)])
 def test_directory_that_kafka_left_behind_is_served_to_the_last_record(golden, tmp_path, version, count):
     case = f"page_visits/kafka-{version}"
     data = golden(case, tmp_path) / "logdir"
-    # The records are from 2023, and a topic's settings are not in its directory.
-    with serving(data, "-X", "log.retention.ms=-1") as served:
+    with serving(data) as served:
+        assert served.lines[1] == "taken over       page_visits: found without settings, so nothing is deleted by age"
         found = read_all(served.address, "page_visits")
         assert served.stop()[0] == 0
     assert sum(map(len, found.values())) == count

@@ -18,19 +18,33 @@ class Wire:
     """`Wire(broker.bootstrap_servers).ask(MetadataRequest(topics=None), 12)`."""
 
     def __init__(self, bootstrap_servers: str, client_id: str | None = "wire"):
-        host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
+        self._address = bootstrap_servers
         self.client_id = client_id
         self._correlation_id = 0
+        self.socket = self._connected()
+
+    def _connected(self) -> socket.socket:
+        host, _, port = self._address.rpartition(":")
+        return socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
+
+    def reconnect(self) -> None:
+        """Another connection instead of this one."""
+        self.close()
+        self.socket = self._connected()
 
     def ask(self, request: Message, version: int) -> Any:
         """The response to a request, in the same version."""
-        key = BY_NAME[type(request).__name__.removesuffix("Request")].key
-        self._correlation_id += 1
-        self.socket.sendall(frames.encode_request(key, version, self._correlation_id, self.client_id, request))
+        key = self.send(request, version)
         correlation_id, response = frames.decode_response(key, version, self.read_frame())
         assert correlation_id == self._correlation_id
         return response
+
+    def send(self, request: Message, version: int) -> int:
+        """Only the request; its API key."""
+        key = BY_NAME[type(request).__name__.removesuffix("Request")].key
+        self._correlation_id += 1
+        self.socket.sendall(frames.encode_request(key, version, self._correlation_id, self.client_id, request))
+        return key
 
     def read_frame(self) -> bytes:
         return self._read(*struct.unpack(">i", self._read(4)))

@@ -99,10 +99,10 @@ def test_a_mistake_of_ours_is_not_hidden(raising):
 
 
 def test_a_command_that_is_not_installed_says_so(monkeypatch):
-    monkeypatch.setitem(COMMANDS, "attach", "Serve copied directories.")
-    ran = run("attach")
+    monkeypatch.setitem(COMMANDS, "teleport", "Move a partition in no time.")
+    ran = run("teleport")
     assert ran.code == 2
-    assert "this milepost was installed without the command 'attach'" in ran.errors[-1]
+    assert "this milepost was installed without the command 'teleport'" in ran.errors[-1]
 
 
 # As a program.

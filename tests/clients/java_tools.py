@@ -1,21 +1,20 @@
-"""Kafka's own command-line tools and Java clients, run from the jars that Maven fetches once for each version of Kafka."""
+"""Kafka's own command-line tools and Java clients, run from the jars of `toolchain.py`."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
-import shutil
 import struct
 import subprocess
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.interop.kafka_harness import JVM_OPTIONS, java, unavailable
+from tests.clients.compatibility.record import ToolRun, recorder
+from tests.interop import toolchain
 
-POM = Path(__file__).parent / "pom.xml"
-RUNNER = Path(__file__).parent / "ToolRunner.java"
-CLIENT = Path(__file__).parent / "JavaClient.java"
+JAVA = Path(__file__).parent / "java"
+RUNNER = JAVA / "ToolRunner.java"
+CLIENT = JAVA / "JavaClient.java"
+# The tools' log lines would only be in the way of what they print.
+QUIET = JAVA / "quiet.properties"
 TOOL_SECONDS = 60
 
 # Where the main classes are; a tool that has moved between the versions has one place for each.
@@ -29,9 +28,14 @@ CLASSES = {
     "consumer-groups": f"{TOOLS}.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": f"{TOOLS}.ConsumerPerformance",
     "delete-records": f"{TOOLS}.DeleteRecordsCommand",
+    "features": f"{TOOLS}.FeatureCommand",
     "get-offsets": f"{TOOLS}.GetOffsetShell",
+    "groups": f"{TOOLS}.GroupsCommand",
+    "leader-election": f"{TOOLS}.LeaderElectionCommand",
     "log-dirs": f"{TOOLS}.LogDirsCommand",
     "producer-perf-test": f"{TOOLS}.ProducerPerformance",
+    "reassign-partitions": f"{TOOLS}.reassign.ReassignPartitionsCommand",
+    "streams-application-reset": f"{TOOLS}.StreamsResetter",
     "topics": f"{TOOLS}.TopicCommand",
     "transactions": f"{TOOLS}.TransactionsCommand",
     "verifiable-consumer": f"{TOOLS}.VerifiableConsumer",
@@ -47,35 +51,18 @@ OLDER_OPTIONS = {
     ("producer-perf-test", "--command-property"): "--producer-props",
 }
 
-
-@functools.cache
-def jars(version: str) -> Path:
-    """The directory with the jars of one version, in the user's cache and named by the digest of `pom.xml`."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost-tests"
-    target = cache / f"kafka-tools-{version}-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
-    if target.exists():
-        return target
-    maven = shutil.which("mvn")
-    if maven is None:
-        unavailable("Maven is not installed: it fetches Kafka's jars")
-    cache.mkdir(parents=True, exist_ok=True)
-    # Filled beside its final name and renamed: another test process may be doing the same.
-    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=cache))
-    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={partial}", f"-Dkafka.version={version}"]
-    done = subprocess.run([maven, "-B", "-q", "-f", str(POM), *goal], capture_output=True, text=True, check=False)
-    if done.returncode:
-        shutil.rmtree(partial)
-        unavailable(f"Maven could not fetch Kafka {version} (exit {done.returncode}): {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    try:
-        partial.rename(target)
-    except OSError:
-        shutil.rmtree(partial)
-    return target
+# The commands and options that say what a tool does, for docs/compatibility.md; the others say to what.
+ACTIONS = {
+    *("cluster-id", "list", "describe", "describe-producers", "find-hanging", "abort"),
+    *("--alter", "--create", "--delete", "--delete-offsets", "--describe", "--list", "--reset-offsets", "--verify"),
+    *("--add-config", "--delete-config", "--all", "--all-groups", "--members", "--state", "--offsets", "--verbose"),
+    *("--dry-run", "--execute", "--shift-by", "--to-datetime", "--to-earliest", "--to-latest", "--to-offset"),
+    *("--transactional-id", "--isolation-level", "--group", "--unavailable-partitions", "--election-type", "--time"),
+}
 
 
 def java_command(version: str, main: str, *arguments: str) -> list[str]:
-    """`main` is a class or a source file, which the JVM compiles in memory."""
-    return [java(), *JVM_OPTIONS, "-cp", f"{jars(version)}/*", main, *arguments]
+    return toolchain.java_command(version, main, *arguments, log4j=QUIET)
 
 
 class JavaTools:
@@ -97,6 +84,7 @@ class JavaTools:
 
     def alone(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
         """The tool in a JVM of its own, asked about the broker: for one that is stopped by a signal or tidies up when its JVM ends."""
+        self._record(tool, arguments)
         command = java_command(self.version, self.main_class(tool), "--bootstrap-server", self.bootstrap, *arguments)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
@@ -116,7 +104,11 @@ class JavaTools:
         self.process.stdin.flush()
         code, printed, errors = self._number(), self._text(), self._text()
         assert code == 0, f"{tool} {' '.join(words)} ended with {code}:\n{printed[-3000:]}\n{errors[-3000:]}"
+        self._record(tool, arguments)
         return printed
+
+    def _record(self, tool: str, arguments: Sequence[str]) -> None:
+        recorder().add("test_java_tools", ToolRun(self.version, tool, [word for word in arguments if word in ACTIONS]))
 
     def _number(self) -> int:
         return int.from_bytes(self._read(4), "big", signed=True)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from milepost.codec.compression import Codec
+from milepost.record.batch import RecordBatch
 from milepost.record.batches import iter_batches
 
 SETTINGS = {
@@ -23,15 +24,20 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
 }
 STOP_SECONDS = 30
+LISTENING = Path(__file__).parent / "compatibility/asked.py"
 
 
 class Served:
-    """A running broker; `name()` gives names that no other test of the module has."""
+    """A running broker; `name()` gives names that no other test of the module has.
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None):
+    `requests` is a file that gets what clients asked for; see `compatibility/asked.py`.
+    """
+
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None, requests: Path | None = None):
         self.data = directory / "data"
         self.errors = directory / "broker.err"
-        command = [sys.executable, "-m", "milepost.cli", "serve", "--data", str(self.data), "--port", "0"]
+        milepost = ["-m", "milepost.cli"] if requests is None else [str(LISTENING), str(requests)]
+        command = [sys.executable, *milepost, "serve", "--data", str(self.data), "--port", "0"]
         for name, value in {**SETTINGS, **(settings or {})}.items():
             command += ["-X", f"{name}={value}"]
         with self.errors.open("wb") as errors:
@@ -42,10 +48,26 @@ class Served:
     def name(self, prefix: str = "visits") -> str:
         return f"{prefix}-{next(self._numbers)}"
 
+    def batches(self, topic: str, partition: int = 0) -> list[RecordBatch]:
+        """A partition as its files have it."""
+        found = [batch for path in self._files(topic, partition) for batch in iter_batches(path.read_bytes())]
+        assert all(isinstance(batch, RecordBatch) for batch in found)
+        return found
+
+    def size(self, topic: str, partition: int = 0) -> int:
+        """In bytes; to be asked while a client writes."""
+        return sum(path.stat().st_size for path in self._files(topic, partition))
+
     def codecs(self, topic: str, partition: int = 0) -> set[Codec]:
-        """How the batches of a partition are stored, from its files."""
-        files = sorted(Path(self.data, f"{topic}-{partition}").glob("*.log"))
-        return {batch.codec for path in files for batch in iter_batches(path.read_bytes())}
+        return {batch.codec for batch in self.batches(topic, partition)}
+
+    def assert_idempotent(self, topic: str, count: int) -> None:
+        """One producer wrote `count` records, in sequence: each once."""
+        found = self.batches(topic)
+        assert len({batch.producer_id for batch in found}) == 1
+        assert found[0].producer_id >= 0
+        assert [batch.base_sequence for batch in found] == [batch.base_offset for batch in found]
+        assert found[-1].last_sequence == count - 1
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -61,6 +83,9 @@ class Served:
         errors = self.errors.read_text(encoding="utf-8", errors="replace")
         assert "Traceback" not in errors, f"an exception escaped in the broker:\n{errors[-4000:]}"
         assert code == 0, f"the broker ended with {code}:\n{errors[-4000:]}"
+
+    def _files(self, topic: str, partition: int) -> list[Path]:
+        return sorted(Path(self.data, f"{topic}-{partition}").glob("*.log"))
 
     def _address(self) -> str:
         assert self.process.stdout is not None

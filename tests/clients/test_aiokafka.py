@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -15,11 +16,18 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
 from aiokafka.structs import OffsetAndMetadata
 
-from milepost.codec.compression import Codec
+from tests.clients import situations
+from tests.clients.client import Client
 from tests.clients.served import Served
+from tests.clients.situations import CODECS, covers
 
+LACKS = {
+    situations.CONSUMER_PROTOCOL: "it has the classic protocol only",
+    situations.GROUP_OFFSETS: "its admin client has no call for it",
+    situations.DELETE_GROUPS: "its admin client has no call for it",
+}
+CLIENTS = [Client("aiokafka", "Python", lambda: version("aiokafka"))]
 SECONDS = 15
-CODECS = {None: Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
 def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -86,16 +94,18 @@ async def read(served: Served, topic: str, count: int, **settings: Any) -> list[
         return await take(consumer, count)
 
 
+@covers("codec {codec}")
 @pytest.mark.parametrize("codec", CODECS)
 @in_a_loop
 async def test_every_codec_is_stored_as_sent_and_read_back(served, codec):
     topic = await create(served)
     values = [b"%d %s" % (number, b"page visit " * 20) for number in range(200)]
-    await fill(served, topic, values, compression_type=codec, linger_ms=5)
+    await fill(served, topic, values, compression_type=None if codec == "none" else codec, linger_ms=5)
     assert [record.value for record in await read(served, topic, 200)] == values
     assert served.codecs(topic) == {CODECS[codec]}
 
 
+@covers(situations.HEADERS, situations.TIMESTAMPS)
 @in_a_loop
 async def test_keys_headers_nulls_and_timestamps_come_back(served):
     topic = await create(served)
@@ -108,6 +118,7 @@ async def test_keys_headers_nulls_and_timestamps_come_back(served):
     assert (null.key, null.value, null.timestamp, null.timestamp_type) == (b"only a key", None, 1_500_000_000_124, 0)
 
 
+@covers(situations.LARGE, situations.TOO_LARGE)
 @in_a_loop
 async def test_a_message_near_the_limit_passes_and_one_above_is_refused(served):
     topic = await create(served)
@@ -118,6 +129,7 @@ async def test_a_message_near_the_limit_passes_and_one_above_is_refused(served):
     assert [len(record.value) for record in await read(served, topic, 1)] == [900_000]
 
 
+@covers(situations.OFFSETS_BY_TIME)
 @in_a_loop
 async def test_offsets_are_found_by_time(served):
     topic = await create(served)
@@ -133,6 +145,7 @@ async def test_offsets_are_found_by_time(served):
         assert await consumer.end_offsets([partition]) == {partition: 10}
 
 
+@covers(situations.CLASSIC_GROUP)
 @in_a_loop
 async def test_two_members_share_and_the_one_left_takes_over(served):
     topic, group = await create(served, partitions=4), served.name("group")
@@ -153,6 +166,7 @@ async def test_two_members_share_and_the_one_left_takes_over(served):
     await first.stop()
 
 
+@covers(situations.RESUME)
 @in_a_loop
 async def test_a_new_consumer_goes_on_where_the_group_committed(served):
     topic, group = await create(served), served.name("group")
@@ -166,14 +180,17 @@ async def test_a_new_consumer_goes_on_where_the_group_committed(served):
         assert await second.committed(partition) == 4
 
 
+@covers(situations.IDEMPOTENCE)
 @in_a_loop
 async def test_an_idempotent_producer_writes_each_record_once_in_order(served):
     topic = await create(served)
     values = [b"%d" % number for number in range(1000)]
     await fill(served, topic, values, enable_idempotence=True, max_batch_size=500)
     assert [record.value for record in await read(served, topic, 1000)] == values
+    served.assert_idempotent(topic, 1000)
 
 
+@covers(situations.TRANSACTIONS)
 @in_a_loop
 async def test_committed_transactions_are_read_and_aborted_ones_are_not(served):
     topic = await create(served)
@@ -190,6 +207,7 @@ async def test_committed_transactions_are_read_and_aborted_ones_are_not(served):
     assert [(record.offset, record.value) for record in everything] == [(0, b"first"), (2, b"lost"), (4, b"third")]
 
 
+@covers(situations.OFFSETS_IN_TRANSACTIONS)
 @in_a_loop
 async def test_offsets_in_a_transaction_follow_its_outcome(served):
     topic, group = await create(served), served.name("group")
@@ -205,6 +223,7 @@ async def test_offsets_in_a_transaction_follow_its_outcome(served):
     assert committed == [2, 2]
 
 
+@covers(situations.FENCING)
 @in_a_loop
 async def test_a_second_producer_of_the_same_id_fences_the_first(served):
     topic, name = await create(served), served.name("transaction")
@@ -219,6 +238,7 @@ async def test_a_second_producer_of_the_same_id_fences_the_first(served):
         await first.stop()
 
 
+@covers(situations.TOPICS)
 @in_a_loop
 async def test_topics_are_created_grown_configured_and_deleted(served):
     topic = await create(served, partitions=2)
@@ -233,6 +253,7 @@ async def test_topics_are_created_grown_configured_and_deleted(served):
         assert topic not in await admin.list_topics()
 
 
+@covers(situations.DELETE_RECORDS)
 @in_a_loop
 async def test_records_are_deleted_up_to_an_offset(served):
     topic = await create(served)
@@ -242,6 +263,7 @@ async def test_records_are_deleted_up_to_an_offset(served):
     assert [(record.offset, record.value) for record in await read(served, topic, 1)] == [(3, b"3")]
 
 
+@covers(situations.GROUPS)
 @in_a_loop
 async def test_groups_are_listed_and_described_with_their_offsets(served):
     topic, group = await create(served), served.name("group")

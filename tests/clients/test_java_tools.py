@@ -12,13 +12,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
-from milepost.codec.compression import Codec
+from tests.clients.client import kafka_clients
 from tests.clients.java_tools import TOOL_SECONDS, JavaTools
 from tests.clients.served import Served
+from tests.clients.situations import CODECS
 
 pytestmark = pytest.mark.kafka
-CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+CLIENTS = kafka_clients("tools", "Java, Scala")
 
 
 @pytest.fixture(scope="module", params=["3.9.1", "4.3.0"])
@@ -105,6 +107,37 @@ def test_groups_are_listed_described_reset_and_deleted(tools, served, topic):
     assert "successful" in tools.run("consumer-groups", "--delete", "--group", group)
 
 
+def test_a_group_is_reset_to_wherever_it_is_asked(tools, served, topic):
+    group = served.name("group")
+    produce(tools, topic, ["a", "b", "c"])
+    assert consume(tools, topic, 2, "--group", group) == ["a", "b"]
+
+    def reset(*where: str) -> str:
+        shown = tools.run("consumer-groups", "--reset-offsets", "--group", group, "--topic", topic, *where)
+        *_, of_group, of_topic, partition, offset = shown.split()
+        assert (of_group, of_topic, partition) == (group, topic, "0")
+        return offset
+
+    where = [("--to-latest", "3"), ("--to-earliest", "0"), ("--to-offset 1", "1"), ("--to-datetime 2020-01-01T00:00:00.000", "0")]
+    assert [(way, reset(*way.split(), "--dry-run")) for way, _ in where] == where
+    assert rows(tools.run("consumer-groups", "--describe", "--group", group))[0][3] == "2"
+    assert reset("--by-duration", "PT1H", "--execute") == "0"
+    assert rows(tools.run("consumer-groups", "--describe", "--all-groups", "--offsets"))
+    assert consume(tools, topic, 3, "--group", group) == ["a", "b", "c"]
+    assert rows(tools.run("consumer-groups", "--describe", "--group", group, "--members")) == []
+    if tools.version == "4.3.0":
+        assert [group, "Classic", "consumer"] in rows(tools.run("groups", "--list"))
+
+
+def test_a_streams_application_is_reset(tools, served, topic):
+    name = served.name("application")
+    produce(tools, topic, ["a", "b"])
+    assert consume(tools, topic, 2, "--group", name) == ["a", "b"]
+    said = tools.run("streams-application-reset", "--application-id", name, "--input-topics", topic, "--force")
+    assert f"Topic: {topic} Partition: 0 Offset: 0" in said
+    assert consume(tools, topic, 2, "--group", name) == ["a", "b"]
+
+
 def test_settings_of_topics_brokers_and_clients_are_changed_and_shown(tools, served, topic):
     of_topic = ["--entity-type", "topics", "--entity-name", topic]
     tools.run("configs", *of_topic, "--alter", "--add-config", "segment.bytes=1048576,cleanup.policy=[compact,delete]")
@@ -124,8 +157,10 @@ def test_offsets_are_shown_and_records_deleted(tools, served, topic, tmp_path):
     asked = tmp_path / "delete.json"
     asked.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
     assert f"partition: {topic}-0\tlow_watermark: 2" in tools.run("delete-records", "--offset-json-file", str(asked))
-    offsets = {time: tools.run("get-offsets", "--topic", topic, "--time", time).strip() for time in ("latest", "earliest")}
-    assert offsets == {"latest": f"{topic}:0:3", "earliest": f"{topic}:0:2"}
+    offsets = {"latest": 3, "earliest": 2, "earliest-local": 2, "-1": 3, "-2": 2, "1600000000000": 2}
+    shown = {when: tools.run("get-offsets", "--topic", topic, "--time", when) for when in offsets}
+    assert shown == {when: f"{topic}:0:{offset}\n" for when, offset in offsets.items()}
+    assert tools.run("get-offsets", "--topic", topic, "--time", "max-timestamp").startswith(f"{topic}:0:")
 
 
 def test_the_broker_describes_itself(tools, served, topic):
@@ -136,6 +171,8 @@ def test_the_broker_describes_itself(tools, served, topic):
     versions = tools.run("broker-api-versions")
     assert {"3.9.1": "Fetch(1): 4 to 18 [usable: 17]", "4.3.0": "Fetch(1): 4 to 18 [usable: 18]"}[tools.version] in versions
     assert tools.ask("cluster", "cluster-id", "--bootstrap-server", served.bootstrap).startswith("Cluster ID: ")
+    assert tools.run("reassign-partitions", "--list") == "No partition reassignments found.\n"
+    assert tools.run("leader-election", "--election-type", "preferred", "--all-topic-partitions") == ""
 
 
 def test_transactions_are_committed_and_listed(tools, served, topic):
@@ -146,9 +183,27 @@ def test_transactions_are_committed_and_listed(tools, served, topic):
     assert len(consume(tools, topic, 500, "--isolation-level", "read_committed")) == 500
     states = {row[0]: row[3] for row in rows(tools.run("transactions", "list"))}
     assert states[name] == "CompleteCommit"
+    (described,) = rows(tools.run("transactions", "describe", "--transactional-id", name))
+    assert (described[0], described[1], described[4], described[5]) == ("0", name, "CompleteCommit", "60000")
     producers = rows(tools.run("transactions", "describe-producers", "--topic", topic, "--partition", "0"))
     assert [row[-1] for row in producers] == ["None"]
     assert rows(tools.run("transactions", "find-hanging", "--broker-id", "0")) == []
+
+
+def test_an_open_transaction_is_aborted_from_outside(tools, served, topic):
+    producer = Producer({"bootstrap.servers": served.bootstrap, "transactional.id": served.name("transaction")})
+    producer.init_transactions(TOOL_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "lost", partition=0)
+    assert producer.flush(TOOL_SECONDS) == 0
+    of_partition = ["--topic", topic, "--partition", "0"]
+    (hanging,) = rows(tools.run("transactions", "describe-producers", *of_partition))
+    assert hanging[-1] == "0"
+    tools.run("transactions", "abort", *of_partition, "--start-offset", "0")
+    (ended,) = rows(tools.run("transactions", "describe-producers", *of_partition))
+    assert ended[-1] == "None"
+    produce(tools, topic, ["kept"])
+    assert consume(tools, topic, 1, "--isolation-level", "read_committed") == ["kept"]
 
 
 def test_the_performance_tools_move_every_record(tools, served, topic):

@@ -6,12 +6,15 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 
-from milepost.codec.compression import Codec
+from tests.clients import situations
+from tests.clients.client import Client
 from tests.clients.served import Served
+from tests.clients.situations import CODECS, covers
 
 with warnings.catch_warnings():
     # It loads its schemas by a function that importlib.resources deprecates.
@@ -20,10 +23,11 @@ with warnings.catch_warnings():
     from kafka.admin import ConfigResource, TransactionState
     from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
+LACKS = {situations.CONSUMER_PROTOCOL: "it has the classic protocol only"}
+CLIENTS = [Client("kafka-python", "Python", lambda: version("kafka-python"))]
 SECONDS = 15
 # A poll gives records as soon as there are any; kafka-python forgets a join that outlasts the poll it began in.
 POLL_MS = 5000
-CODECS = {None: Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +93,16 @@ def fill(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
     assert [future.get(SECONDS).topic for future in sent] == [topic] * len(values)
 
 
+@covers("codec {codec}")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_stored_as_sent_and_read_back(served, producer, consumer, topic, codec):
     values = [b"%d %s" % (number, b"page visit " * 20) for number in range(200)]
-    fill(producer(compression_type=codec, linger_ms=5), topic, values)
+    fill(producer(compression_type=None if codec == "none" else codec, linger_ms=5), topic, values)
     assert [record.value for record in take(consumer(topic), 200)] == values
     assert served.codecs(topic) == {CODECS[codec]}
 
 
+@covers(situations.HEADERS, situations.TIMESTAMPS)
 def test_keys_headers_nulls_and_timestamps_come_back(producer, consumer, topic):
     client = producer()
     headers = [("trace", b"\x00\xff"), ("trace", b"again"), ("empty", b"")]
@@ -108,6 +114,7 @@ def test_keys_headers_nulls_and_timestamps_come_back(producer, consumer, topic):
     assert (null.key, null.value, null.timestamp, null.timestamp_type) == (b"only a key", None, 1_500_000_000_124, 0)
 
 
+@covers(situations.LARGE, situations.TOO_LARGE)
 def test_a_message_near_the_limit_passes_and_one_above_is_refused(producer, consumer, topic):
     client = producer(max_request_size=3_000_000, batch_size=1)
     assert client.send(topic, b"x" * 900_000, partition=0).get(SECONDS).offset == 0
@@ -116,6 +123,7 @@ def test_a_message_near_the_limit_passes_and_one_above_is_refused(producer, cons
     assert [len(record.value) for record in take(consumer(topic), 1)] == [900_000]
 
 
+@covers(situations.OFFSETS_BY_TIME)
 def test_offsets_are_found_by_time(producer, consumer, admin, topic):
     client = producer()
     for number in range(10):
@@ -154,6 +162,7 @@ class Member(threading.Thread):
         self.join(SECONDS)
 
 
+@covers(situations.CLASSIC_GROUP)
 def test_two_members_share_and_the_one_left_takes_over(served, admin, consumer):
     topic, group = served.name(), served.name("group")
     admin.create_topics({topic: {"num_partitions": 4}})
@@ -176,6 +185,7 @@ def test_two_members_share_and_the_one_left_takes_over(served, admin, consumer):
             member.leave()
 
 
+@covers(situations.RESUME)
 def test_a_new_consumer_goes_on_where_the_group_committed(served, producer, consumer, topic):
     group, partition = served.name("group"), TopicPartition(topic, 0)
     fill(producer(), topic, [b"%d" % number for number in range(10)])
@@ -188,6 +198,7 @@ def test_a_new_consumer_goes_on_where_the_group_committed(served, producer, cons
     assert second.committed(partition, metadata=True) == OffsetAndMetadata(4, "half way", -1)
 
 
+@covers(situations.IDEMPOTENCE)
 def test_an_idempotent_producer_writes_each_record_once_in_order(producer, consumer, admin, topic):
     values = [b"%d" % number for number in range(1000)]
     fill(producer(enable_idempotence=True, batch_size=500), topic, values)
@@ -196,6 +207,7 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(producer, consu
     assert (state.producer_epoch, state.last_sequence) == (0, 999)
 
 
+@covers(situations.TRANSACTIONS)
 def test_committed_transactions_are_read_and_aborted_ones_are_not(served, producer, consumer, topic):
     client = producer(transactional_id=served.name("transaction"))
     client.init_transactions()
@@ -211,6 +223,7 @@ def test_committed_transactions_are_read_and_aborted_ones_are_not(served, produc
     assert [(record.offset, record.value) for record in take(consumer(topic), 3)] == [(0, b"first"), (2, b"lost"), (4, b"third")]
 
 
+@covers(situations.OFFSETS_IN_TRANSACTIONS)
 def test_offsets_in_a_transaction_follow_its_outcome(served, producer, consumer, topic):
     group, partition = served.name("group"), TopicPartition(topic, 0)
     fill(producer(), topic, [b"a", b"b", b"c", b"d"])
@@ -227,6 +240,7 @@ def test_offsets_in_a_transaction_follow_its_outcome(served, producer, consumer,
     assert committed == [2, 2]
 
 
+@covers(situations.FENCING)
 def test_a_second_producer_of_the_same_id_fences_the_first(served, producer, topic):
     name = served.name("transaction")
     first, second = producer(transactional_id=name), producer(transactional_id=name)
@@ -254,6 +268,7 @@ def test_an_open_transaction_is_listed_and_described(served, admin, producer, to
     client.abort_transaction()
 
 
+@covers(situations.TOPICS)
 def test_topics_are_created_grown_configured_and_deleted(served, admin):
     topic = served.name()
     admin.create_topics({topic: {"num_partitions": 2, "configs": {"retention.ms": "7000000"}}})
@@ -275,12 +290,14 @@ def test_topics_are_created_grown_configured_and_deleted(served, admin):
         admin.delete_topics([topic])
 
 
+@covers(situations.DELETE_RECORDS)
 def test_records_are_deleted_up_to_an_offset(admin, producer, consumer, topic):
     fill(producer(), topic, [b"0", b"1", b"2", b"3"])
     assert admin.delete_records({TopicPartition(topic, 0): 3})[TopicPartition(topic, 0)]["low_watermark"] == 3
     assert [(record.offset, record.value) for record in take(consumer(topic), 1)] == [(3, b"3")]
 
 
+@covers(situations.GROUPS, situations.GROUP_OFFSETS, situations.DELETE_GROUPS)
 def test_groups_are_listed_described_their_offsets_changed_and_deleted(served, admin, producer, consumer, topic):
     group, partition = served.name("group"), TopicPartition(topic, 0)
     fill(producer(), topic, [b"a", b"b", b"c"])

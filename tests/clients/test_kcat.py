@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import shutil
+import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from milepost.codec.compression import Codec
+from tests.clients import situations
+from tests.clients.client import Client
 from tests.clients.served import Served
-from tests.interop.kafka_harness import unavailable
+from tests.clients.situations import CODECS, covers
+from tests.interop.toolchain import program
 
 SECONDS = 20
-CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+LACKS = {
+    situations.TIMESTAMPS: "it leaves them to librdkafka",
+    situations.CONSUMER_PROTOCOL: "its librdkafka has the classic protocol only",
+    situations.OFFSETS_IN_TRANSACTIONS: "it does not consume and produce in one",
+    situations.TOPICS: "it only lists them",
+    situations.DELETE_RECORDS: "it administers nothing",
+    situations.GROUPS: "it administers nothing",
+    situations.GROUP_OFFSETS: "it administers nothing",
+    situations.DELETE_GROUPS: "it administers nothing",
+}
+
+
+def installed_version() -> str:
+    told = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    kcat, librdkafka = re.findall(r"(?:Version|librdkafka) (\d+\.\d+\.\d+)", told)
+    return f"{kcat} with librdkafka {librdkafka}"
+
+
+CLIENTS = [Client("kcat", "command line", installed_version)]
 
 
 @pytest.fixture(scope="module")
 def kcat() -> str:
-    path = shutil.which("kcat")
-    if path is None:
-        unavailable("kcat is not installed (Debian: apt install kcat)")
-    return path
+    return program("kcat", "Debian has it as a package of that name")
 
 
 def run(kcat: str, served: Served, *arguments: str, given: str = "") -> str:
@@ -41,6 +59,7 @@ def consume(kcat: str, served: Served, topic: str, *arguments: str) -> str:
     return run(kcat, served, "-C", "-t", topic, "-p", "0", "-e", "-q", *arguments)
 
 
+@covers("codec {codec}")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_stored_as_sent_and_read_back(kcat, served, codec):
     topic = served.name()
@@ -50,6 +69,7 @@ def test_every_codec_is_stored_as_sent_and_read_back(kcat, served, codec):
     assert served.codecs(topic) == {CODECS[codec]}
 
 
+@covers(situations.HEADERS)
 def test_keys_headers_and_nulls_come_back(kcat, served):
     topic = served.name()
     produce(kcat, served, topic, "key:value\n", "-K:", "-H", "trace=abc", "-H", "empty=")
@@ -60,12 +80,17 @@ def test_keys_headers_and_nulls_come_back(kcat, served):
     assert (null["key"], null["payload"], null["offset"]) == ("gone", None, 1)
 
 
-def test_a_large_message_comes_back(kcat, served):
+@covers(situations.LARGE, situations.TOO_LARGE)
+def test_a_message_near_the_limit_passes_and_one_above_is_refused(kcat, served):
     topic = served.name()
     produce(kcat, served, topic, "x" * 900_000)
     assert consume(kcat, served, topic, "-o", "beginning", "-f", "%S") == "900000"
+    command = [kcat, "-b", served.bootstrap, "-P", "-t", topic, "-p", "0", "-X", "message.max.bytes=3000000"]
+    refused = subprocess.run(command, input="x" * 2_000_000, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (refused.returncode, refused.stderr) == (1, "% Delivery failed for message: Broker: Message size too large\n")
 
 
+@covers(situations.OFFSETS_BY_TIME)
 def test_offsets_are_asked_by_number_from_the_end_and_by_time(kcat, served):
     topic = served.name()
     produce(kcat, served, topic, "0\n1\n2\n")
@@ -88,13 +113,66 @@ def test_metadata_lists_brokers_topics_and_partitions(kcat, served):
     assert (found["topic"], [partition["leader"] for partition in found["partitions"]]) == (topic, [0, 0])
 
 
-def test_an_idempotent_and_a_transactional_producer_are_read_as_committed(kcat, served):
+@covers(situations.IDEMPOTENCE)
+def test_an_idempotent_producer_writes_each_record_once_in_order(kcat, served):
     topic = served.name()
-    produce(kcat, served, topic, "once\n", "-X", "enable.idempotence=true")
-    produce(kcat, served, topic, "together\n", "-X", f"transactional.id={served.name('transaction')}")
-    assert consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_committed") == "once\ntogether\n"
+    text = "".join(f"{number}\n" for number in range(1000))
+    produce(kcat, served, topic, text, "-X", "enable.idempotence=true", "-X", "batch.num.messages=50")
+    assert consume(kcat, served, topic, "-o", "beginning") == text
+    served.assert_idempotent(topic, 1000)
 
 
+class Open:
+    """A kcat in the middle of its transaction: first records are in the log, and its input has not ended.
+
+    It reads its input in large pieces; one record alone would wait for the next.
+    """
+
+    def __init__(self, kcat: str, served: Served, topic: str, transaction: str, value: str):
+        command = [kcat, "-b", served.bootstrap, "-P", "-t", topic, "-p", "0", "-X", f"transactional.id={transaction}"]
+        before = served.size(topic)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{value}\n" * 20_000)
+        self.process.stdin.flush()
+        deadline = time.monotonic() + SECONDS
+        while served.size(topic) == before:
+            assert time.monotonic() < deadline, f"after {SECONDS} s no record is in the log"
+            time.sleep(0.02)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it complained about."""
+        errors = self.process.communicate(timeout=SECONDS)[1]
+        return self.process.returncode, errors
+
+
+@covers(situations.TRANSACTIONS)
+def test_committed_transactions_are_read_and_interrupted_ones_are_not(kcat, served):
+    """Killed in a transaction, it leaves the abort to the next producer of its transactional id."""
+    topic, name = served.name(), served.name("transaction")
+    produce(kcat, served, topic, "first\n", "-X", f"transactional.id={name}")
+    interrupted = Open(kcat, served, topic, name, "lost")
+    interrupted.process.kill()
+    interrupted.end()
+    produce(kcat, served, topic, "third\n", "-X", f"transactional.id={name}")
+    assert consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_committed") == "first\nthird\n"
+    everything = consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_uncommitted").split()
+    assert [value for value, _ in itertools.groupby(everything)] == ["first", "lost", "third"]
+
+
+@covers(situations.FENCING)
+def test_a_second_producer_of_the_same_id_fences_the_first(kcat, served):
+    topic, name = served.name(), served.name("transaction")
+    produce(kcat, served, topic, "the topic\n")
+    first = Open(kcat, served, topic, name, "fenced")
+    produce(kcat, served, topic, "second\n", "-X", f"transactional.id={name}")
+    code, complaint = first.end()
+    assert code == 1
+    assert "fenced by newer producer instance" in complaint
+    assert consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_committed") == "the topic\nsecond\n"
+
+
+@covers(situations.RESUME)
 def test_a_group_goes_on_where_it_stopped(kcat, served):
     topic, group = served.name(), served.name("group")
     produce(kcat, served, topic, "0\n1\n2\n3\n")
@@ -103,6 +181,7 @@ def test_a_group_goes_on_where_it_stopped(kcat, served):
     assert run(kcat, served, "-c", "1", *balanced) == "3\n"
 
 
+@covers(situations.CLASSIC_GROUP)
 def test_two_members_share_and_the_one_left_takes_over(kcat, served, tmp_path):
     topic, group = served.name(), served.name("group")
     produce(kcat, served, topic, "0\n")

@@ -18,14 +18,27 @@ from confluent_kafka import (
     Message,
     Producer,
     TopicPartition,
+    libversion,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from milepost.codec.compression import Codec
+from tests.clients import situations
+from tests.clients.client import Client
 from tests.clients.served import Served
+from tests.clients.situations import CODECS, covers
 
+LACKS: dict[str, str] = {}
+CLIENTS = [Client("librdkafka", "C, through confluent-kafka in Python", lambda: libversion()[0])]
 SECONDS = 15
-CODECS = {"none": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
 def create(served: Served, partitions: int = 1, **configs: str) -> str:
@@ -89,6 +102,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         assert time.monotonic() < deadline, f"after {SECONDS} s: {what}"
 
 
+@covers("codec {codec}")
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_stored_as_sent_and_read_back(served, codec):
     topic = create(served)
@@ -105,6 +119,7 @@ def test_the_topics_own_codec_wins_over_the_producers(served):
     assert served.codecs(topic) == {Codec.ZSTD}
 
 
+@covers(situations.HEADERS, situations.TIMESTAMPS)
 def test_keys_headers_nulls_and_timestamps_come_back(served):
     topic = create(served)
     producer = producer_of(served)
@@ -121,6 +136,7 @@ def test_keys_headers_nulls_and_timestamps_come_back(served):
     assert stamps == [(TIMESTAMP_CREATE_TIME, 1_500_000_000_123 + delta) for delta in range(3)]
 
 
+@covers(situations.LARGE, situations.TOO_LARGE)
 def test_a_message_near_the_limit_passes_and_one_above_is_refused(served):
     topic = create(served)
     fill(served, topic, ["x" * 900_000])
@@ -132,6 +148,7 @@ def test_a_message_near_the_limit_passes_and_one_above_is_refused(served):
     assert [error.code() for error in errors] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
 
+@covers(situations.OFFSETS_BY_TIME)
 def test_offsets_are_found_by_time(served):
     topic = create(served)
     producer = producer_of(served)
@@ -146,6 +163,7 @@ def test_offsets_are_found_by_time(served):
     consumer.close()
 
 
+@covers(situations.CLASSIC_GROUP)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_two_members_share_and_the_one_left_takes_over(served, strategy):
     topic = create(served, partitions=4)
@@ -169,6 +187,7 @@ def test_two_members_share_and_the_one_left_takes_over(served, strategy):
     first.close()
 
 
+@covers(situations.CONSUMER_PROTOCOL)
 def test_the_consumer_protocol_shares_partitions_too(served):
     topic = create(served, partitions=4)
     group = served.name("group")
@@ -189,9 +208,14 @@ def test_the_consumer_protocol_shares_partitions_too(served):
 
     until(shared, "the members do not share two and two")
     second.close()
+    until(
+        lambda: first.poll(0.05) is None and len(first.assignment()) == 4,
+        "the partitions of the member that left are not taken over",
+    )
     first.close()
 
 
+@covers(situations.RESUME)
 def test_a_new_consumer_goes_on_where_the_group_committed(served):
     topic = create(served)
     group = served.name("group")
@@ -209,13 +233,16 @@ def test_a_new_consumer_goes_on_where_the_group_committed(served):
     second.close()
 
 
+@covers(situations.IDEMPOTENCE)
 def test_an_idempotent_producer_writes_each_record_once_in_order(served):
     topic = create(served)
     values = [str(number) for number in range(5000)]
     fill(served, topic, values, enable_idempotence=True, batch_num_messages=50)
     assert [message.value().decode() for message in read(served, topic, 5000)] == values
+    served.assert_idempotent(topic, 5000)
 
 
+@covers(situations.TRANSACTIONS)
 def test_committed_transactions_are_read_and_aborted_ones_are_not(served):
     topic = create(served)
     producer = producer_of(served, transactional_id=served.name("transaction"))
@@ -246,6 +273,7 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(served):
     consumer.close()
 
 
+@covers(situations.OFFSETS_IN_TRANSACTIONS)
 def test_offsets_in_a_transaction_follow_its_outcome(served):
     source, target, group = create(served), create(served), served.name("group")
     fill(served, source, ["a", "b", "c", "d"])
@@ -266,6 +294,7 @@ def test_offsets_in_a_transaction_follow_its_outcome(served):
     assert [message.value() for message in read(served, target, 1, isolation_level="read_committed")] == [b"up to 2"]
 
 
+@covers(situations.FENCING)
 def test_a_second_producer_of_the_same_id_fences_the_first(served):
     topic, name = create(served), served.name("transaction")
     first = producer_of(served, transactional_id=name)
@@ -281,6 +310,31 @@ def test_a_second_producer_of_the_same_id_fences_the_first(served):
     first.flush(SECONDS)
 
 
+@covers(situations.TOPICS)
+def test_topics_are_created_grown_configured_and_deleted(served):
+    topic = create(served, partitions=2)
+    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS)
+    assert len(admin.list_topics(topic, SECONDS).topics[topic].partitions) == 3
+    change = ConfigEntry("retention.ms", "7000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(SECONDS)
+    assert admin.describe_configs([resource])[resource].result(SECONDS)["retention.ms"].value == "7000000"
+    admin.delete_topics([topic])[topic].result(SECONDS)
+    assert topic not in admin.list_topics(timeout=SECONDS).topics
+
+
+@covers(situations.DELETE_RECORDS)
+def test_records_are_deleted_up_to_an_offset(served):
+    topic = create(served)
+    fill(served, topic, ["0", "1", "2", "3"])
+    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    (answer,) = admin.delete_records([TopicPartition(topic, 0, 3)]).values()
+    assert answer.result(SECONDS).low_watermark == 3
+    assert [(message.offset(), message.value()) for message in read(served, topic, 1)] == [(3, b"3")]
+
+
+@covers(situations.GROUPS, situations.GROUP_OFFSETS, situations.DELETE_GROUPS)
 def test_groups_are_listed_described_their_offsets_changed_and_deleted(served):
     topic, group = create(served), served.name("group")
     fill(served, topic, ["a", "b", "c"])

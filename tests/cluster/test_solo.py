@@ -99,6 +99,26 @@ def test_topics_that_kafka_left_behind_are_taken_in_with_their_ids(opened):
     assert opened().topics["visits"].topic_id_text == "EY6sPWxSQJaP9KBcA_qc8g"
 
 
+def test_nothing_is_thrown_away_of_a_topic_whose_settings_are_not_known(opened):
+    cluster = opened()
+    found = [(TopicPartition("visits", 0), None), (TopicPartition("__consumer_offsets", 0), None)]
+    assert cluster.adopt(found, {"__consumer_offsets": {"cleanup.policy": "compact"}}) == ["visits", "__consumer_offsets"]
+    assert {name: topic.configs for name, topic in opened().topics.items()} == {
+        "visits": {"retention.ms": "-1", "retention.bytes": "-1"},
+        "__consumer_offsets": {"cleanup.policy": "compact"},
+    }
+    assert opened().adopt(found) == []
+
+
+@pytest.mark.parametrize(("known", "first"), [(-1, 0), (0, 1000), (999, 1000), (1000, 2000), (123_456, 124_000)])
+def test_producer_ids_that_somebody_has_are_skipped(opened, known, first):
+    cluster = opened()
+    cluster.skip_producer_ids(known)
+    assert cluster.allocate_producer_id() == first
+    cluster.skip_producer_ids(first - 1)
+    assert cluster.allocate_producer_id() == first + 1
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"topics": 5}', json.dumps({"topics": {"a": {"id": "x"}}})])
 def test_file_that_is_damaged_stops_the_start_with_a_sentence(tmp_path, opened, content):
     (tmp_path / FILE_NAME).write_text(content)

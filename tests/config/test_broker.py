@@ -132,3 +132,34 @@ def test_compaction_lags_of_the_broker_must_agree():
 def test_unknown_broker_property_proposes_the_nearest():
     with pytest.raises(InvalidConfiguration, match=r"did you mean log\.segment\.bytes\?"):
         BrokerConfig.parse({"log.segmnt.bytes": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("queued.max.request.bytes", -1),
+        ("max.connections.per.ip.overrides", ()),
+        ("max.connection.creation.rate", 2147483647),
+        ("milepost.metrics.port", None),
+        ("milepost.metrics.host", "127.0.0.1"),
+        ("milepost.metrics.dialect", "strimzi"),
+    ],
+)
+def test_default_of_the_network_and_of_metrics(name, default):
+    assert BrokerConfig().get(name) == default
+
+
+def test_memory_for_requests_holds_the_largest_one_or_is_not_limited():
+    sizes = {"socket.request.max.bytes": "1000"}
+    for enough in ("-1", "0", "1000", "5000"):
+        assert BrokerConfig.parse({**sizes, "queued.max.request.bytes": enough})
+    with pytest.raises(
+        InvalidConfiguration, match=r"queued\.max\.request\.bytes = 999 is below socket\.request\.max\.bytes = 1000"
+    ):
+        BrokerConfig.parse({**sizes, "queued.max.request.bytes": "999"})
+
+
+@pytest.mark.parametrize("pair", ["10.0.0.1", "10.0.0.1:", ":5", "10.0.0.1:many"])
+def test_limit_of_an_address_that_is_no_pair_is_refused(pair):
+    with pytest.raises(InvalidConfiguration, match="ADDRESS:COUNT pairs between commas"):
+        BrokerConfig.parse({"max.connections.per.ip.overrides": pair})

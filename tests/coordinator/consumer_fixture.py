@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from milepost.coordinator.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer_groups import ConsumerGroups
@@ -22,6 +22,8 @@ class Topic:
 
 
 class ClusterTopics(Topics):
+    feature_levels: ClassVar[dict[str, int]] = {}
+
     @property
     def topics(self) -> dict[str, Topic]:
         return {name: Topic(name, topic_id(name), count) for name, count in self.partitions.items()}
@@ -37,6 +39,7 @@ class ConsumerBench(GroupBench):
     ):
         topics = topics or ClusterTopics()
         super().__init__(log, topics=topics, now_ms=now_ms)
+        self.cluster = topics
         self.settings = settings
         self.consumer_groups = ConsumerGroups(self.groups, topics, ConsumerGroupSettings(**settings))
         self.groups.consumer_groups = self.consumer_groups

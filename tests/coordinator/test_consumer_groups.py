@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from milepost.config.group import GroupConfig
 from tests.coordinator.consumer_fixture import ClusterTopics, ConsumerBench
 
 
@@ -244,3 +245,27 @@ def two_members(bench: ConsumerBench) -> None:
     bench.heard("a", 2)
     bench.heard("a", 2, {"visits": [0, 1]})
     assert bench.heard("b", 3) == (3, {"visits": [2, 3]})
+
+
+# Settings of one group.
+
+
+def test_a_member_of_a_group_with_its_own_session_timeout_may_be_silent_for_that_long():
+    bench = ConsumerBench()
+    bench.consumer_groups.use_config("g", GroupConfig(consumer_session_timeout_ms=60_000, consumer_heartbeat_interval_ms=9_000))
+    assert bench.enter("a").response.heartbeat_interval_ms == 9_000
+    bench.enter("b", group="other")
+    bench.advance(45_001)
+    assert (list(bench.group().members), list(bench.group("other").members)) == (["a"], [])
+    bench.advance(15_000)
+    assert list(bench.group().members) == []
+
+
+def test_a_group_that_has_no_settings_any_more_has_the_brokers_from_the_next_heartbeat_on():
+    bench = ConsumerBench()
+    bench.consumer_groups.use_config("g", GroupConfig(consumer_session_timeout_ms=60_000))
+    epoch = bench.enter("a").response.member_epoch
+    bench.consumer_groups.use_config("g", None)
+    bench.beat("a", epoch)
+    bench.advance(45_001)
+    assert list(bench.group().members) == []

@@ -44,7 +44,9 @@ class Desk(Bench):
         self.broker = SimpleNamespace(
             transactions=self.coordinator,
             groups=SimpleNamespace(partition_for=lambda group_id: 12),
-            cluster=SimpleNamespace(topics=topics),
+            cluster=SimpleNamespace(
+                topics=topics, has_partition=lambda name, number: name in topics and 0 <= number < topics[name].partitions
+            ),
             replicas=SimpleNamespace(partition=self.hosted.get),
             clock=self.clock,
         )

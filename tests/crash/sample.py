@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.config.topic import LogConfig
+from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
 from milepost.log.open import open_log
 from milepost.log.producer_entry import AppendOrigin
@@ -152,10 +153,10 @@ class Writer:
         """What a manager does now and then: all that is known about offsets, into the files of the data directory."""
         directory = self.log.owner.directory
         partition = self.log.partition
-        directory.write_recovery_points({partition: self.log.recovery_point})
+        directory.write(RECOVERY_POINTS, {partition: self.log.recovery_point})
         starts = {partition: self.log.start_offset} if self.log.start_offset > self.log.segments.first.base_offset else {}
-        directory.write_log_starts(starts)
-        directory.write_high_watermarks({partition: self.log.high_watermark})
+        directory.write(LOG_STARTS, starts)
+        directory.write(HIGH_WATERMARKS, {partition: self.log.high_watermark})
 
     def truncate(self, offset: int) -> None:
         self.note("truncate", offset)

@@ -84,8 +84,8 @@ def test_view_of_a_sealed_file_is_kept_until_the_handle_closes(files):
     assert bytes(handle.view(1)[:]) == b"5"
 
 
-def test_default_limit_leaves_half_of_the_descriptors_to_others(monkeypatch):
-    for soft, limit in [(1024, 512), (20, 16), (1_000_000, 4096), (resource.RLIM_INFINITY, 4096)]:
+def test_default_limit_leaves_three_quarters_of_the_descriptors_to_others(monkeypatch):
+    for soft, limit in [(1024, 256), (20, 16), (1_000_000, 4096), (resource.RLIM_INFINITY, 4096)]:
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         assert default_limit() == limit
 

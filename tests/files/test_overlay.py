@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
@@ -172,3 +173,56 @@ def test_directories_are_neither_made_nor_removed(overlay, path):
         overlay.mkdir(path + ".d")
     with pytest.raises(PermissionError, match="Read-only view"):
         overlay.rmdir(os.path.dirname(path))
+
+
+def test_file_that_grows_has_zeros_at_its_end_and_keeps_what_it_had(overlay, path):
+    fd = overlay.open(path, os.O_RDWR)
+    overlay.truncate(fd, 10 << 20)
+    assert (overlay.size(fd), overlay.stat(path).st_size) == (10 << 20, 10 << 20)
+    assert overlay.pread(fd, 4, 8) == b"89\0\0"
+    assert overlay.pread(fd, 100, (10 << 20) - 2) == b"\0\0"
+    assert overlay.pread(fd, 100, 10 << 20) == b""
+    assert bytes(overlay.map(fd, 12)) == b"0123456789\0\0"
+    overlay.pwrite(fd, b"ab", 12)
+    assert (overlay.pread(fd, 6, 9), overlay.size(fd)) == (b"9\0\0ab\0", 10 << 20)
+    overlay.truncate(fd, 11)
+    assert (overlay.pread(fd, 100, 0), overlay.size(fd)) == (b"0123456789\0", 11)
+    overlay.close(fd)
+
+
+def test_room_that_is_only_made_takes_no_memory(overlay, path):
+    fds = [overlay.open(f"{path}-{number}", os.O_RDWR | os.O_CREAT) for number in range(1000)]
+    for fd in fds:
+        overlay.truncate(fd, 1 << 40)  # a thousand terabytes
+    assert {overlay.size(fd) for fd in fds} == {1 << 40}
+    for fd in fds:
+        overlay.close(fd)
+
+
+def test_cut_file_that_grows_again_does_not_bring_back_what_was_cut(overlay, path):
+    fd = overlay.open(path, os.O_RDWR)
+    overlay.truncate(fd, 3)
+    overlay.truncate(fd, 6)
+    assert overlay.pread(fd, 100, 0) == b"012\0\0\0"
+    overlay.close(fd)
+
+
+@pytest.mark.parametrize(("change", "sent"), [(b"", b"2345"), (b"XY", b"2XY5")])
+def test_stretch_goes_to_a_socket_from_the_disk_or_from_memory(overlay, path, change, sent):
+    fd = overlay.open(path, os.O_RDWR)
+    if change:
+        overlay.pwrite(fd, change, 3)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert overlay.sendfile(ours.fileno(), fd, 2, 4) == 4
+        assert theirs.recv(100) == sent
+    overlay.close(fd)
+
+
+def test_directory_that_is_forgotten_is_seen_as_it_is_on_the_disk(overlay, path):
+    remove_file(overlay, path)
+    replace_file(overlay, f"{path}-new", b"new")
+    overlay.forget(os.path.dirname(path))
+    assert overlay.exists(path)
+    assert not overlay.exists(f"{path}-new")
+    assert content(overlay, path) == b"0123456789"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.interop.kafka_harness import unavailable
+from tests.interop.toolchain import unavailable
 
 READ_SECONDS = 60
 

@@ -1,17 +1,11 @@
-"""A real Apache Kafka 3.9.1 for tests: its dump tool, and a broker in ZooKeeper mode, run from jars that Maven fetches once.
+"""A real Apache Kafka 3.9.1 for tests: its dump tool, and a broker in ZooKeeper mode, from the jars of `toolchain.py`.
 
-The jars lie in the user's cache directory, named by the digest of `pom.xml`. Everything listens on loopback, on free ports;
-processes are ended by the object that started them. A machine without Java 17 or Maven skips these tests, unless CI is set:
-there they must run.
+Everything listens on loopback, on free ports; processes are ended by the object that started them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,16 +14,12 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
 
-import pytest
+from tests.interop.toolchain import java_command
 
-POM = Path(__file__).parent / "pom.xml"
+VERSION = "3.9.1"
 READY_SECONDS = 60
 STOP_SECONDS = 30
-
-# One core and a short life: compile little, collect simply.
-JVM_OPTIONS = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true"]
 
 LOG4J = """log4j.rootLogger=WARN, out
 log4j.logger.kafka.server.KafkaServer=INFO
@@ -55,61 +45,13 @@ BROKER_PROPERTIES = {
 }
 
 
-@functools.cache
-def java() -> str:
-    """The path of Java 17 or newer; without one the test is skipped, in CI it fails."""
-    path = shutil.which("java")
-    if path is None:
-        unavailable("Java is not installed: Kafka needs Java 17")
-    text = subprocess.run([path, "-version"], capture_output=True, text=True, check=True).stderr
-    version = text.split('"')[1].split(".")[0] if '"' in text else ""
-    if not version.isdigit() or int(version) < 17:
-        unavailable(f"Java 17 is needed, {path} says {text.splitlines()[0] if text else 'nothing'}")
-    return path
-
-
-@functools.cache
-def jars() -> Path:
-    """The directory with Kafka's jars, fetched by Maven the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost-tests"
-    target = cache / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
-    if target.exists():
-        return target
-    maven = shutil.which("mvn")
-    if maven is None:
-        unavailable("Maven is not installed: it fetches Kafka's jars")
-    cache.mkdir(parents=True, exist_ok=True)
-    # Filled beside its final name and renamed: another test process may be doing the same.
-    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=cache))
-    command = [maven, "-B", "-q", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        shutil.rmtree(partial)
-        unavailable(f"Maven could not fetch Kafka's jars (exit {done.returncode}): {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    try:
-        partial.rename(target)
-    except OSError:
-        shutil.rmtree(partial)
-    return target
-
-
-def unavailable(reason: str) -> NoReturn:
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def java_command(main_class: str, *arguments: str, log4j: Path) -> list[str]:
-    return [java(), *JVM_OPTIONS, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars()}/*", main_class, *arguments]
-
-
 def dump_log_segments(files: Iterable[Path], *options: str) -> tuple[str, str]:
     """What `kafka.tools.DumpLogSegments` prints (stdout, stderr) about all `files` in one run."""
     names = ",".join(str(path) for path in files)
     with tempfile.TemporaryDirectory() as directory:
         log4j = Path(directory, "log4j.properties")
         log4j.write_text(LOG4J)
-        command = java_command("kafka.tools.DumpLogSegments", "--files", names, *options, log4j=log4j)
+        command = java_command(VERSION, "kafka.tools.DumpLogSegments", "--files", names, *options, log4j=log4j)
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 0, f"DumpLogSegments ended with {done.returncode}: {done.stderr[-4000:]}"
     return done.stdout, done.stderr
@@ -226,7 +168,7 @@ class KafkaBroker:
                 process.end(signal.SIGKILL)
 
     def _java(self, name: str, main_class: str, *arguments: str) -> JavaProcess:
-        command = java_command(main_class, *arguments, log4j=self.work_dir / "log4j.properties")
+        command = java_command(VERSION, main_class, *arguments, log4j=self.work_dir / "log4j.properties")
         return JavaProcess(name, self.work_dir, command)
 
     def _write(self, name: str, text: str) -> Path:

@@ -17,7 +17,8 @@ from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.errors import CorruptRecord
 from milepost.log.cleanable import measure
-from milepost.log.cleaner import Cleaner, CleaningAborted, group_sources, make_plan
+from milepost.log.cleaner import Cleaner, CleaningAborted
+from milepost.log.cleaning_plan import group_sources, make_plan
 from milepost.log.log import Log
 from milepost.log.offset_map import OffsetMap
 from milepost.record.builder import build_batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from milepost.log.cleaner_manager import ABORTED, FORGOTTEN, IN_PROGRESS, Cleane
 from milepost.log.log import Log
 from milepost.log.open import open_log
 from milepost.log.partition_name import TopicPartition
+from milepost.log.throttle import Throttle
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.log.cleaned_logs import NOW, QuickDisk, contents, put
@@ -199,9 +201,54 @@ def test_error_that_nobody_foresaw_makes_only_that_log_uncleanable(logs, manager
     assert "Traceback" in caplog.text
 
 
-def test_speed_limit_is_named_as_having_no_effect(clock, caplog):
-    CleanerManager(clock, BrokerConfig.parse({"log.cleaner.io.max.bytes.per.second": 1000.0}))
-    assert "log.cleaner.io.max.bytes.per.second has no effect" in caplog.text
+class Sleeper:
+    """Stands still while it sleeps, and calls back at a moment of that."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+        self.at: tuple[int, Callable[[], None]] | None = None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+        if self.at is not None and len(self.slept) == self.at[0]:
+            self.at[1]()
+
+
+@pytest.fixture
+def sleeper(manager) -> Sleeper:
+    sleeper = Sleeper()
+    manager._throttle = Throttle(1000.0, sleeper.monotonic, sleeper.sleep)
+    return sleeper
+
+
+def test_speed_limit_counts_what_is_read_and_what_is_written(logs, manager, sleeper):
+    log = logs()
+    segment(log, "a", "b")
+    size = log.segments.first.size
+    checkpoints = Checkpoints()
+    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    # Once for the map, once to copy; both records are the newest of their keys, so that all is written again.
+    assert sleeper.now == pytest.approx(3 * size / 1000)
+    assert max(sleeper.slept) <= 0.1
+
+
+def test_slow_cleaning_notices_while_it_sleeps_that_somebody_needs_the_log(logs, manager, sleeper):
+    log = logs()
+    segment(log, *[f"k{number}" for number in range(20)])
+    checkpoints = Checkpoints()
+    sleeper.at = (3, lambda: manager.abort_and_pause(KV))
+    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    assert (len(sleeper.slept), manager.state(KV), checkpoints) == (3, paused(1), {})
+
+
+def test_speed_limit_comes_from_the_configuration(clock):
+    limited = CleanerManager(clock, BrokerConfig.parse({"log.cleaner.io.max.bytes.per.second": 1000.0}))
+    assert limited._throttle.bytes_per_second == 1000.0
 
 
 # States.
@@ -225,18 +272,20 @@ def test_done_cleaning_from_each_state(manager):
     assert (manager.state(KV), checkpoints) == (paused(1), {KV: 1})
 
 
-def test_done_deleting_from_each_state(logs, manager):
-    logs()
-    with pytest.raises(InvalidArgument, match="state is none"):
-        manager.done_deleting(KV)
-    assert manager.grab_deletable(logs.opened) == [KV]
-    assert manager.grab_deletable(logs.opened) == []
-    manager.done_deleting(KV)
-    assert manager.state(KV) is None
-    manager.grab_deletable(logs.opened)
+def test_retention_leaves_alone_what_is_being_cleaned_or_paused(logs, manager):
+    log = logs(cleanup_policy="compact,delete", retention_ms=1000)
+    segment(log, "a", "b", timestamp=NOW - 5000)
+    checkpoints = Checkpoints()
+    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    list(manager.retain(logs.opened))
+    assert (log.start_offset, manager.state(KV)) == (0, IN_PROGRESS)
+    manager.clean(work, checkpoints.write)
     manager.abort_and_pause(KV)
-    manager.done_deleting(KV)
-    assert manager.state(KV) == paused(1)
+    list(manager.retain(logs.opened))
+    assert (log.start_offset, manager.state(KV)) == (0, paused(1))
+    manager.resume(KV)
+    list(manager.retain(logs.opened))
+    assert (log.start_offset, manager.state(KV)) == (2, None)
 
 
 def test_pauses_are_counted(logs, manager):
@@ -352,7 +401,7 @@ def test_aborted_cleaning_says_why(logs, manager, caplog):
     work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
     assert work is not None
     manager.abort_and_pause(KV)
-    manager._cleaning = KV
+    manager._cleaning = log
     with pytest.raises(CleaningAborted, match="kv-0: somebody needs the log"):
         manager.cleaner.clean(work)
     manager._cleaning = None

@@ -10,7 +10,7 @@ import pytest
 from milepost.clock import ManualClock
 from milepost.errors import DirectoryLocked, KafkaStorage
 from milepost.files import Disk, Overlay
-from milepost.log.directory import DataDirectory
+from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from milepost.log.meta_properties import MetaProperties
 from milepost.log.partition_name import TopicPartition
 from tests.golden_fixture import all_cases
@@ -268,7 +268,7 @@ def test_new_directory_is_synced_into_its_parent(path, directory):
 def test_marker_is_whole_and_synced_before_its_name_appears(directory):
     disk = RecordingDisk()
     opened = directory(disk)
-    opened.write_recovery_points({VISITS: 5})
+    opened.write(RECOVERY_POINTS, {VISITS: 5})
     disk.calls.clear()
     opened.close(True, {"page_visits-0": (5, 100)})
     assert disk.calls == [
@@ -287,7 +287,7 @@ def test_marker_is_whole_and_synced_before_its_name_appears(directory):
 def test_checkpoint_is_written_and_comes_back(path, directory, attribute, name):
     opened = directory()
     assert getattr(opened, attribute) == {}
-    getattr(opened, f"write_{attribute}")({VISITS: 1250})
+    opened.write(name, {VISITS: 1250})
     assert (path / name).read_bytes() == b"0\n1\npage_visits 0 1250\n"
     assert getattr(opened, attribute) == {VISITS: 1250}
     opened.close(True, {})
@@ -296,8 +296,8 @@ def test_checkpoint_is_written_and_comes_back(path, directory, attribute, name):
 
 def test_checkpoint_replaces_the_whole_file(path, directory):
     opened = directory()
-    opened.write_log_starts({VISITS: 5})
-    opened.write_log_starts({})
+    opened.write(LOG_STARTS, {VISITS: 5})
+    opened.write(LOG_STARTS, {})
     assert opened.log_starts == {}
     assert (path / "log-start-offset-checkpoint").read_bytes() == b"0\n0\n"
 
@@ -335,7 +335,7 @@ def test_identity_is_written_and_compared(path, directory):
 
 def test_peek_changes_nothing_beside_a_running_owner(path, directory):
     opened = directory()
-    opened.write_high_watermarks({VISITS: 9})
+    opened.write(HIGH_WATERMARKS, {VISITS: 9})
     (path / "recovery-point-offset-checkpoint").write_bytes(b"damaged")
     (path / ".kafka_cleanshutdown").write_bytes(b'{"version":0,"brokerEpoch":3}')
     before = contents(path)

@@ -179,7 +179,7 @@ class LogMachine(RuleBasedStateMachine):
     def delete_records(self, data: st.DataObject) -> None:
         target = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
         self.log.delete_records(target)
-        self.log.owner.publish_start(self.log, target)  # a manager does so every minute
+        self.log.owner.publish_start(self.log, target)()  # a manager does so every minute
         self.batches = [one for one in self.batches if one.last_offset >= target]
 
     @rule()

@@ -15,6 +15,7 @@ from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import DirectoryLocked, InvalidConfiguration, KafkaStorage, OffsetOutOfRange
 from milepost.files import Disk
+from milepost.log.directory import LOG_STARTS
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
@@ -222,7 +223,7 @@ def test_the_log_start_checkpoint_names_only_partitions_whose_start_is_inside_a_
     put(first, b"a", b"b", b"c")
     put(second, b"a")
     first.delete_records(2)
-    manager.checkpoint_log_starts()
+    list(manager.upkeep.checkpoint(LOG_STARTS))
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     manager.shutdown()
     again = make_manager(tmp_path)

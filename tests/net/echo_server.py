@@ -10,16 +10,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from milepost.net.request import Request
+from milepost.net.request_metrics import UNNAMED, RequestMeter
 from milepost.net.socket_server import Listener, ServerSettings, SocketServer
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 0)
 
 
 class EchoServer:
-    """`later` frames are answered after 50 ms, `silent` ones not at all, `slow` ones block the handler, `bug` ones raise."""
+    """What the first word of a frame asks for:
 
-    def __init__(self, *, control: bool = False, on_fatal=None, **settings):
+    later      answered after 50 ms     silent   not answered at all      slow   blocks the handler for 100 ms
+    throttled  answered, then a pause   close    the connection ends      bug    the handler raises
+    hold       answered when `release` is set; it blocks the handler      big N  answered with N bytes
+    """
+
+    def __init__(self, *, control: bool = False, meter: RequestMeter = UNNAMED, **settings):
         self.handled: list[bytes] = []
+        self.meter = meter
+        self.release = threading.Event()
+        self.is_stopped = False
         self.server = SocketServer(
             [LISTENER],
             self.handle,
@@ -40,21 +49,27 @@ class EchoServer:
     def handle(self, request: Request) -> None:
         frame = bytes(request.frame)
         self.handled.append(frame)
+        request.meter = self.meter
         word = frame.split(b" ")[0]
         if word == b"silent":
             request.no_response()
         elif word == b"close":
             request.close("asked to")
         elif word == b"later":
-            self.server.loop.post(lambda: self.server.loop.later(0.05, lambda: self.answer(request, frame)) and None)
+            self.server.loop.later(0.05, lambda: self.answer(request, frame))
+            request.handled_at = self.server.loop.monotonic()
         elif word == b"throttled":
             request.throttle_seconds = 0.2
             self.answer(request, frame)
         elif word == b"bug":
             raise RuntimeError("a handler let this through")
+        elif word == b"big":
+            self.answer(request, b"x" * int(frame.split(b" ")[1]))
         else:
             if word == b"slow":
                 time.sleep(0.1)
+            elif word == b"hold":
+                assert self.release.wait(10)
             self.answer(request, frame)
 
     def answer(self, request: Request, frame: bytes) -> None:
@@ -70,6 +85,9 @@ class EchoServer:
         return self.server.control_acceptor.address[1]
 
     def stop(self) -> None:
+        if self.is_stopped:
+            return
+        self.is_stopped = True
         self.server.stop()
         self.thread.join(timeout=5)
         self.server.shutdown()

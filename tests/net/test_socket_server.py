@@ -121,15 +121,22 @@ def test_a_size_that_cannot_be_closes_the_connection(size):
         healthy.close()
 
 
-def test_another_protocol_is_recognised_in_the_log(caplog):
-    with echo_server() as server, caplog.at_level("INFO", "milepost.net"):
-        for start in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/1.1\r\n", b"SSH-2.0-OpenSSH\r\n"):
-            client = Client(server.port)
-            client.socket.sendall(start)
-            assert client.read() is None
-            client.close()
-    said = caplog.text
-    assert "TLS client" in said and "HTTP client" in said and "SSH client" in said
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (b"\x16\x03\x01\x02\x00", "a TLS client"),
+        (b"GET / HTTP/1.1\r\n", "an HTTP client"),
+        (b"SSH-2.0-OpenSSH\r\n", "an SSH client"),
+    ],
+)
+def test_another_protocol_is_recognised_in_the_log(caplog, start, name):
+    with echo_server() as server:
+        client = Client(server.port)
+        client.socket.sendall(start)
+        assert client.read() is None
+        client.close()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"this looks like {name}" in caplog.text
 
 
 @modes
@@ -141,6 +148,18 @@ def test_an_error_that_a_handler_lets_through_ends_the_server(pooled):
         assert not server.thread.is_alive()
         assert isinstance(server.error, RuntimeError)
         client.close()
+
+
+def test_an_error_on_the_thread_of_the_control_plane_ends_the_server():
+    with echo_server(control=True, pooled=True) as server:
+
+        def bug() -> None:
+            raise RuntimeError("on the other thread")
+
+        server.server._control_loop.post(bug)
+        server.thread.join(timeout=5)
+        assert not server.thread.is_alive()
+        assert isinstance(server.error, RuntimeError)
 
 
 def test_a_silent_connection_is_closed_and_one_that_talks_is_not():
@@ -221,7 +240,7 @@ def test_a_frame_that_is_only_announced_costs_no_memory():
             client.socket.sendall(struct.pack(">i", 100 << 20) + b"few bytes")
         healthy = Client(server.port)
         assert healthy.ask(b"fine") == b"fine"
-        kept = [len(channel._kept) for processor in server.server.processors for channel in processor.channels.values()]
+        kept = [channel.input_memory for processor in server.server.processors for channel in processor.channels.values()]
         assert max(kept) < 100
         for client in [*clients, healthy]:
             client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -235,6 +236,16 @@ def test_elements_are_counted_over_the_whole_request():
     topic = bytes.fromhex("0174"[:2]) + bytes([0xAD, 0x02]) + partition * 300 + bytes(1)
     frame = bytes(25) + bytes([0x91, 0x03]) + topic * 400 + bytes.fromhex("010100")
     assert "makes more elements than one message may have" in refusal(FETCH, 12, frame)
+
+
+def test_numbers_in_arrays_are_elements_too():
+    # ElectLeaders 1: one topic, "", with its partitions; 4 bytes of the frame are an int of 32 and a result of some hundred more.
+    def frame(count: int) -> bytes:
+        return bytes(1) + struct.pack(">i", 1) + bytes(2) + struct.pack(">i", count) + bytes(4 * count) + bytes(4)
+
+    assert "makes more elements than one message may have" in refusal(43, 1, frame(100_000))
+    body, _ = compiled.request_decoder(43, 1)(frame(99_999), 0)
+    assert len(body.topic_partitions[0].partitions) == 99_999
 
 
 def test_answer_may_have_more_elements_than_a_request():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from milepost.errors import InvalidArgument, UnsupportedVersion
-from milepost.protocol import compiled
+from milepost.protocol import compiled, frames
 from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.messages import (
     ApiVersionsResponse,
@@ -16,6 +16,7 @@ from milepost.protocol.messages import (
     FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    IncrementalAlterConfigsResponse,
     MetadataRequest,
     MetadataResponse,
     OffsetFetchRequest,
@@ -153,3 +154,18 @@ def test_null_records_and_empty_records_differ():
     assert written(0, 9, "request", request(None)).hex() == "000000000000000202740200000000" + "00" + "000000"
     assert written(0, 9, "request", request(b"")).hex() == "000000000000000202740200000000" + "01" + "000000"
     assert written(0, 3, "request", request(None)).hex().endswith("00000000" + "ffffffff")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_sentence_for_people_is_cut_between_characters_where_it_gets_too_long(version):
+    # IncrementalAlterConfigs 0 is not flexible, 1 is.
+    def written(text: str | None) -> str | None:
+        row = IncrementalAlterConfigsResponse.Response(error_code=40, error_message=text, resource_type=2, resource_name="t")
+        frame = frames.encode_response(44, version, 1, IncrementalAlterConfigsResponse(responses=[row]))
+        return frames.decode_response(44, version, frame[4:])[1].responses[0].error_message
+
+    assert written("x" * 1000) == "x" * 1000
+    assert written("x" * 1001) == "x" * 997 + "..."
+    assert written("é" * 40_000) == "é" * 498 + "..."
+    assert written(None) is None
+    assert written("") == ""

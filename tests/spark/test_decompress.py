@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 
 import pytest
@@ -50,10 +51,8 @@ def test_declared_size_takes_no_memory() -> None:
 def test_damaged_stream_is_refused_or_unpacked_and_nothing_else(content: bytes, place: int, change: int) -> None:
     packed = bytearray(compress(Codec.ZSTD, content))
     packed[place % len(packed)] ^= change
-    try:
+    with contextlib.suppress(InvalidRecord):
         assert len(decompress(Codec.ZSTD, bytes(packed), 1000)) <= 1000
-    except InvalidRecord:
-        pass
 
 
 def test_without_the_quick_way_the_codec_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

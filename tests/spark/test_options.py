@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from milepost.errors import InvalidArgument
 from milepost.log.partition_name import TopicPartition
 from milepost.spark.bound import Bound
 from milepost.spark.option_values import duration_ms, partition_numbers
-from milepost.spark.options import SourceOptions, parse_paths
+from milepost.spark.options import KNOWN, SourceOptions, parse_paths
 from milepost.spark.subscription import Subscription
 
 
@@ -267,3 +268,9 @@ def test_durations(text: str, ms: int) -> None:
 def test_partition_numbers_by_topic() -> None:
     found: dict[Any, int] = partition_numbers('{"a":{"0":1,"10":-2},"b":{"3":7}}', "startingOffsets")
     assert found == {TopicPartition("a", 0): 1, TopicPartition("a", 10): -2, TopicPartition("b", 3): 7}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_option_stands_in_the_table_of_the_page(name: str) -> None:
+    rows = [line for line in (Path(__file__).parents[2] / "docs" / "spark.md").read_text().splitlines() if line.startswith("| `")]
+    assert any(f"`{name}`" in row.split("|")[1] for row in rows)

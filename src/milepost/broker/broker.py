@@ -4,8 +4,8 @@
     run     one thread: sockets, requests, timers
     stop    no more connections, coordinators end their timers, logs are closed, the marker of a clean stop is written last
 
-`with Broker() as broker: broker.bootstrap_servers` runs it on a thread of its own, on a free port, over a directory
-that goes away with it.
+`with Broker(config) as broker: broker.bootstrap_servers` runs it on a thread of its own; what ends that thread is raised when the
+block ends. For other people's programs there is `broker/embedded`.
 """
 
 from __future__ import annotations
@@ -15,92 +15,105 @@ import random
 import threading
 from collections.abc import Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from milepost.broker.coordinator_log import InternalTopic
+from milepost.broker.coordinators import Coordinators
 from milepost.broker.dispatch import Dispatcher
-from milepost.broker.dynamic_config import in_force
+from milepost.broker.dynamic_config import apply, in_force
 from milepost.broker.fetch_sessions import FetchSessions
+from milepost.broker.housekeeping import Housekeeping, Loop
+from milepost.broker.identity import identify
+from milepost.broker.metered_disk import MeteredDisk
+from milepost.broker.taking_over import take_over
 from milepost.broker.topic_errors import InvalidTopic, TopicExists
 from milepost.broker.transaction_markers import MarkerWriter
+from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
-from milepost.coordinator.consumer_groups import ConsumerGroups
-from milepost.coordinator.consumer_settings import ConsumerGroupSettings
-from milepost.coordinator.groups import GroupCoordinator
-from milepost.coordinator.settings import GroupSettings
-from milepost.coordinator.transaction_settings import TransactionSettings
-from milepost.coordinator.transactions import TransactionCoordinator
 from milepost.errors import InvalidConfiguration
-from milepost.files.temporary import TemporaryDirectory
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
-from milepost.log.meta_properties import MetaProperties
 from milepost.log.partition_name import TopicPartition, topic_name_fault
-from milepost.net.connection_limits import ConnectionLimits
+from milepost.net.connection_limits import ConnectionLimits, parse_overrides
+from milepost.net.request_metrics import RequestMetricsTable
 from milepost.net.socket_server import Listener, ServerSettings, SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 
-logger = logging.getLogger("milepost.broker")
+if TYPE_CHECKING:
+    from milepost.broker.metrics_endpoint import MetricsEndpoint
+    from milepost.coordinator.consumer_groups import ConsumerGroups
+    from milepost.coordinator.groups import GroupCoordinator
+    from milepost.coordinator.pending_markers import WriteMarkers
+    from milepost.coordinator.transactions import TransactionCoordinator
 
-TICK_SECONDS = 0.5
+logger = logging.getLogger("milepost.broker")
 
 
 class Broker:
     def __init__(
         self,
-        config: BrokerConfig | Mapping[str, object] | None = None,
+        config: BrokerConfig | Mapping[str, object],
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ):
-        self._temporary: TemporaryDirectory | None = None
-        if config is None:
-            self._temporary = TemporaryDirectory("milepost-")
-            config = {"log.dirs": self._temporary.path, "listeners": "PLAINTEXT://127.0.0.1:0"}
         self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         # What is stored in the cluster may change it: at start, and while the broker runs.
         self.config = self.static_config
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
-        self.logs = LogManager(self.config, clock=self.clock, rng=self.rng)
+        self.logs = LogManager(self.config, disk=MeteredDisk(), clock=self.clock, rng=self.rng)
         self.dispatcher = Dispatcher(self)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock, self.rng)
+        self.write_markers: WriteMarkers = MarkerWriter(self)
+        self.request_metrics = RequestMetricsTable()
+        self.metrics_endpoint: MetricsEndpoint | None = None
         self._thread: threading.Thread | None = None
+        self.failure: BaseException | None = None
 
     # Starting.
 
     def start(self) -> None:
         """Load everything and listen. `run` serves."""
         # Bound first: a port in use should cost nothing.
-        self.server = SocketServer(
-            self._listeners(), self.dispatcher.handle, self._server_settings(), control_listener=self._control_listener()
-        )
+        settings = self._server_settings()
+        turnstile = Turnstile(self.config.control_plane_listener_name) if settings.pooled else None
+        handler = self.dispatcher.handle if turnstile is None else turnstile.handler(self.dispatcher.handle)
+        self.server = SocketServer(self._listeners(), handler, settings, control_listener=self._control_listener())
+        self.loop: Loop = self.server.loop if turnstile is None else TurnstileLoop(self.server.loop, turnstile)
+        self.timers = self.loop
+        self.housekeeping = Housekeeping(self.logs, self.loop)
         try:
+            self.metrics_endpoint = self._metrics_endpoint()
             self._load()
         except BaseException:
+            self.housekeeping.stop()
             self.server.shutdown()
+            if self.metrics_endpoint is not None:
+                self.metrics_endpoint.close()
+            self.logs.abandon()
             raise
         self.server.start()
-        self.loop.later(TICK_SECONDS, self._tick)
+        self.housekeeping.start()
+        if self.metrics_endpoint is not None:
+            self.metrics_endpoint.start()
 
     def _load(self) -> None:
-        self.loop = self.timers = self.server.loop
         # The topics' settings are known before their logs are opened.
         first = self.config.directories[0]
         self.logs.open_directories()
-        self.cluster = SoloCluster(first, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
+        cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
+        self.cluster = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
-        self.logs.topics = {name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.topics.items()}
+        self.logs.topics = self._settings_of_topics()
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)
-        self.cluster.adopt((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items())
-        for topic in self.cluster.topics.values():
-            self._host(topic)
         self.offsets_topic = InternalTopic(
             self, "__consumer_offsets", self.config.offsets_topic_num_partitions, self.config.offsets_topic_segment_bytes
         )
@@ -110,7 +123,35 @@ class Broker:
             self.config.transaction_state_log_num_partitions,
             self.config.transaction_state_log_segment_bytes,
         )
+        known = set(self.cluster.topics)
+        self.taken_over = self.cluster.adopt(
+            ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
+            {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)},
+        )
+        for topic in self.cluster.topics.values():
+            self._host(topic)
         self._start_coordinators()
+        take_over(self, self.taken_over)
+        apply(self)
+
+    def _settings_of_topics(self) -> dict[str, LogConfig]:
+        """Parsed once for all topics that say the same: most say nothing."""
+        parsed: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        settings = {}
+        for name, topic in self.cluster.topics.items():
+            given = tuple(sorted(topic.configs.items()))
+            if given not in parsed:
+                parsed[given] = LogConfig.parse(topic.configs, self.config)
+            settings[name] = parsed[given]
+        return settings
+
+    def _metrics_endpoint(self) -> MetricsEndpoint | None:
+        if self.config.milepost_metrics_port is None:
+            return None
+        # Here and not at the top: most brokers have none, and start sooner.
+        from milepost.broker.metrics_endpoint import MetricsEndpoint
+
+        return MetricsEndpoint(self)
 
     def _listeners(self) -> list[Listener]:
         control = self.config.control_plane_listener_name
@@ -122,12 +163,17 @@ class Broker:
 
     def _server_settings(self) -> ServerSettings:
         config = self.config
-        limits = ConnectionLimits(per_address=config.max_connections_per_ip)
+        limits = ConnectionLimits(
+            per_address=config.max_connections_per_ip,
+            overrides=parse_overrides(config.max_connections_per_ip_overrides),
+            creation_rate=config.max_connection_creation_rate,
+        )
         limits.total = min(limits.total, config.max_connections)
         return ServerSettings(
             num_network_threads=config.num_network_threads,
             num_io_threads=config.num_io_threads,
             queued_max_requests=config.queued_max_requests,
+            queued_max_request_bytes=config.queued_max_request_bytes,
             socket_request_max_bytes=config.socket_request_max_bytes,
             socket_send_buffer_bytes=config.socket_send_buffer_bytes,
             socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
@@ -137,70 +183,26 @@ class Broker:
             pooled=config.request_channel_mode == "pooled",
         )
 
-    def _cluster_id(self) -> str:
-        """From `meta.properties`, which is written on the first start."""
-        directory = self.logs.directories[0]
-        meta = directory.read_meta()
-        if meta is None or meta.cluster_id is None:
-            meta = MetaProperties(version=0, cluster_id=partition_metadata.random_topic_id(self.rng), node_id=self.node_id)
-            directory.write_meta(meta)
-        for each in self.logs.directories:
-            if each.read_meta() is None:
-                each.write_meta(meta)
-        assert meta.cluster_id is not None
-        return meta.cluster_id
-
     def _topic_id_on_disk(self, directory: str) -> str | None:
         found = partition_metadata.read_partition_metadata(self.logs.disk, f"{directory}/{partition_metadata.FILE_NAME}")
         return found.topic_id if found else None
 
     def _start_coordinators(self) -> None:
         """The coordinators read their topics before the first client is read."""
-        config = self.config
-        self.groups = GroupCoordinator(
-            self.offsets_topic,
-            self.loop,
-            self.clock,
-            self.cluster,
-            GroupSettings(
-                min_session_timeout_ms=config.group_min_session_timeout_ms,
-                max_session_timeout_ms=config.group_max_session_timeout_ms,
-                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-                max_size=config.group_max_size,
-                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-                offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-                offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
-            ),
-        )
-        self.groups.consumer_groups = self.consumer_groups = ConsumerGroups(
-            self.groups,
-            self.cluster,
-            ConsumerGroupSettings(
-                session_timeout_ms=config.group_consumer_session_timeout_ms,
-                heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-                max_size=config.group_consumer_max_size,
-                assignors=config.group_consumer_assignors,
-                migration_policy=config.group_consumer_migration_policy,
-            ),
-        )
-        self.transactions = TransactionCoordinator(
-            self.transactions_topic,
-            self.loop,
-            self.clock,
-            MarkerWriter(self),
-            self.cluster.allocate_producer_id,
-            TransactionSettings(
-                max_timeout_ms=config.transaction_max_timeout_ms,
-                id_expiration_ms=config.transactional_id_expiration_ms,
-                abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
-            ),
-        )
-        for partition in range(self.offsets_topic.partition_count):
-            self.groups.load(partition)
-        for partition in range(self.transactions_topic.partition_count):
-            self.transactions.load(partition)
-        self.transactions.start()
+        self.coordinators = Coordinators(self)
+        self.coordinators.start()
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        return self.coordinators.groups
+
+    @property
+    def consumer_groups(self) -> ConsumerGroups:
+        return self.coordinators.consumer_groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        return self.coordinators.transactions
 
     # Topics.
 
@@ -213,7 +215,7 @@ class Broker:
         self.logs.topics[name] = LogConfig.parse(settings, self.config)
         topic = self.cluster.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
         self._host(topic)
-        self.consumer_groups.on_topics_changed()
+        self.coordinators.topics_changed()
         return topic
 
     def ensure_new_topic(self, name: str) -> None:
@@ -234,17 +236,34 @@ class Broker:
             self.replicas.host(TopicPartition(topic.name, number), topic.topic_id, topic.topic_id_text)
 
     def delete_topic(self, name: str) -> None:
-        topic = self.cluster.delete_topic(name)
+        """A topic that goes. With a coordinator's own topic goes all it knows, as in Kafka: it starts again from nothing."""
+        coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
+            self.offsets_topic.name: self.groups,
+            self.transactions_topic.name: self.transactions,
+        }
+        coordinator = coordinators.get(name)
+        if coordinator is not None:
+            coordinator.unload_all()
+        try:
+            self._delete_topic(name)
+        finally:
+            if coordinator is not None:
+                coordinator.load_all()
+        # Last: forgetting offsets is written down, and `__consumer_offsets` may be the topic that just went.
         self.groups.topics_deleted([name])
+        self.coordinators.topics_changed()
+
+    def _delete_topic(self, name: str) -> None:
+        topic = self.cluster.delete_topic(name)
         for number in range(topic.partitions):
             self.replicas.drop(TopicPartition(name, number))
+        self.replicas.topic_metrics.forget(name)
         self.logs.topics.pop(name, None)
-        self.consumer_groups.on_topics_changed()
 
     def add_partitions(self, name: str, total: int) -> None:
         self.cluster.add_partitions(name, total)
         self._host(self.cluster.topics[name])
-        self.consumer_groups.on_topics_changed()
+        self.coordinators.topics_changed()
 
     def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
         """New settings of a topic, from now on and after a restart."""
@@ -292,34 +311,42 @@ class Broker:
     def run(self) -> None:
         self.server.run()
 
-    def _tick(self) -> None:
-        self.logs.tick()
-        self.loop.later(TICK_SECONDS, self._tick)
-
     def stop(self) -> None:
         """Ask a broker that runs on another thread to stop."""
         self.server.stop()
 
     def close(self) -> None:
-        """Let go of everything. The logs are left as after a clean stop."""
+        """Let go of everything. The logs are left as after a clean stop, unless it was an error that ended the server."""
+        self.housekeeping.stop()
+        if self.metrics_endpoint is not None:
+            self.metrics_endpoint.close()
         self.server.shutdown()
-        self.groups.close()
-        self.transactions.close()
-        self.logs.shutdown()
-        if self._temporary is not None:
-            self._temporary.remove()
+        self.coordinators.close()
+        if self.server.fatal_error is None:
+            self.logs.shutdown()
+        else:
+            self.logs.abandon()  # nobody knows what state they are in: the next start finds out
 
     def __enter__(self) -> Broker:
         self.start()
-        self._thread = threading.Thread(target=self.run, name="milepost-broker", daemon=True)
+        self._thread = threading.Thread(target=self._run_apart, name="milepost-broker", daemon=True)
         self._thread.start()
         return self
+
+    def _run_apart(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:
+            logger.error("the broker stopped: %s", error)
+            self.failure = error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
         if self._thread is not None:
-            self._thread.join(timeout=30)
+            self._thread.join()
         self.close()
+        if self.failure is not None:
+            raise self.failure
 
 
 def parse_listener(text: str) -> Listener:

@@ -39,7 +39,7 @@ def entity_of(parts: list[tuple[str, str | None]]) -> Entity:
     """The entity that a request names; one that cannot have quotas is refused."""
     if not parts:
         raise InvalidRequest("the entity is empty: name a user, a client-id or an ip")
-    entity = dict(sorted(parts))
+    entity = dict(sorted(parts, key=lambda part: part[0]))
     for kind, name in parts:
         if kind not in TYPES:
             raise InvalidRequest(f"entity type {kind[:60]!r} is none of {', '.join(TYPES)}")

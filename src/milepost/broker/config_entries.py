@@ -1,6 +1,6 @@
 """Settings as DescribeConfigs and CreateTopics show them: the value in force, where it comes from, and what would be next.
 
-A *synonym* is a place that has a value for the setting: the topic itself, then the broker property behind it as
+A *synonym* is a place that has a value for the setting: the topic or group itself, then the broker property behind it as
 `dynamic_config` orders its places. The first synonym is the one in force. A setting that the broker was started with
 counts as STATIC_BROKER when its value is not the default.
 
@@ -20,6 +20,7 @@ from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import properties
 from milepost.config.definition import Property, Type, Value
+from milepost.config.group import GroupConfig
 from milepost.config.topic import LogConfig
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 WIRE_TYPES = {Type.BOOLEAN: 1, Type.STRING: 2, Type.INT: 3, Type.LONG: 5, Type.DOUBLE: 6, Type.LIST: 7}
@@ -91,11 +93,25 @@ class BrokerPlaces:
 
 def topic_entries(given: Mapping[str, str], settings: LogConfig, places: BrokerPlaces) -> list[ConfigEntry]:
     """Every property of a topic that sets `given` and so has `settings`, by name."""
+    return inherited_entries(sorted_properties(LogConfig), given, settings, places, ConfigSource.TOPIC)
+
+
+def group_entries(given: Mapping[str, str], settings: GroupConfig, places: BrokerPlaces) -> list[ConfigEntry]:
+    return inherited_entries(sorted_properties(GroupConfig), given, settings, places, ConfigSource.GROUP)
+
+
+def inherited_entries(
+    properties: list[Property],
+    given: Mapping[str, str],
+    settings: LogConfig | GroupConfig,
+    places: BrokerPlaces,
+    own: ConfigSource,
+) -> list[ConfigEntry]:
     entries = []
-    for prop in sorted_properties(LogConfig):
+    for prop in properties:
         synonyms = places.synonyms(prop.broker)
         if prop.name in given:
-            synonyms = (Synonym(prop.name, given[prop.name], ConfigSource.TOPIC), *synonyms)
+            synonyms = (Synonym(prop.name, given[prop.name], own), *synonyms)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         entries.append(entry(prop, settings.get(prop.name), source, False, synonyms))
     return entries
@@ -132,7 +148,7 @@ def text(prop: Property, value: Value) -> str | None:
 
 
 @functools.cache
-def sorted_properties(kind: type[LogConfig] | type[BrokerConfig]) -> list[Property]:
+def sorted_properties(kind: type[LogConfig] | type[GroupConfig] | type[BrokerConfig]) -> list[Property]:
     return sorted(properties(kind).values(), key=lambda prop: prop.name)
 
 

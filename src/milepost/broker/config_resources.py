@@ -1,13 +1,15 @@
-"""Whose settings a request is about: a topic's, this broker's, or those of all brokers.
+"""Whose settings a request is about: a topic's, this broker's, those of all brokers, or a group's.
 
     type  name                        what it is
     2     a topic                     TopicSettings
     4     this broker's id            BrokerSettings, stored for this broker
     4     ""                          BrokerSettings, stored for all brokers
+    32    a group, known or not       GroupSettings
 
 Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000`
-as `5000`), and only if everything that they would touch is valid with them. Other resource types (loggers 8, client
-metrics 16, groups 32) are not served.
+as `5000`), and only if everything that they would touch is valid with them. What is wrong with a broker's setting is 42
+INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. Other resource types (loggers 8, client metrics
+16) are not served.
 """
 
 from __future__ import annotations
@@ -15,20 +17,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import BrokerPlaces, ConfigEntry, all_brokers_entries, broker_entries, topic_entries
-from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC, in_force
+from milepost.broker.config_entries import (
+    BrokerPlaces,
+    ConfigEntry,
+    all_brokers_entries,
+    broker_entries,
+    group_entries,
+    topic_entries,
+)
+from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC, apply, check_change, in_force
 from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import Configuration
 from milepost.config.definition import Value
+from milepost.config.group import GroupConfig
 from milepost.config.topic import LogConfig
-from milepost.errors import InvalidRequest
+from milepost.errors import InvalidConfiguration, InvalidRequest
 from milepost.log.partition_name import topic_name_fault
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 class TopicSettings:
@@ -75,24 +85,55 @@ class BrokerSettings:
         return all_brokers_entries(self.given) if self.name == ALL_BROKERS else broker_entries(self.broker.config, places)
 
     def check(self, given: Mapping[str, str]) -> None:
-        fixed = sorted(name for name in given if self.properties.property(name).name not in DYNAMIC)
-        if fixed:
-            raise InvalidRequest(f"{', '.join(fixed)}: may not change while the broker runs; set it where the broker is started")
-        config = self._with(given)
-        for topic in self.broker.cluster.topics.values():
-            LogConfig.parse(topic.configs, config)
+        try:
+            fixed = sorted(name for name in given if self.properties.property(name).name not in DYNAMIC)
+            if fixed:
+                raise InvalidRequest(
+                    f"{', '.join(fixed)}: may not change while the broker runs; set it where the broker is started"
+                )
+            config = self._with(given)
+            check_change(self.broker.config, config)
+            for topic in self.broker.cluster.topics.values():
+                LogConfig.parse(topic.configs, config)
+        except InvalidConfiguration as fault:
+            raise InvalidRequest(str(fault)) from fault
 
     def store(self, given: Mapping[str, str]) -> None:
         config = self._with(given)
         self.broker.cluster.alter_broker_config(self.name, given)
         self.broker.use_config(config)
+        apply(self.broker)
 
     def _with(self, given: Mapping[str, str]) -> BrokerConfig:
         stored = {**self.broker.cluster.broker_configs, self.name: given}
         return in_force(self.broker.static_config, stored, self.broker.node_id)
 
 
-Settings = TopicSettings | BrokerSettings
+class GroupSettings:
+    properties: type[Configuration] = GroupConfig
+
+    def __init__(self, broker: Broker, name: str):
+        if not name:
+            raise InvalidRequest("there are no settings of all groups: name one, or set the broker's group.consumer properties")
+        self.broker = broker
+        self.name = name
+        self.given: Mapping[str, str] = broker.cluster.group_configs.get(name, {})
+
+    def value(self, name: str) -> Value:
+        return GroupConfig.parse(self.given, self.broker.config).get(name)
+
+    def entries(self, places: BrokerPlaces) -> list[ConfigEntry]:
+        return group_entries(self.given, GroupConfig.parse(self.given, self.broker.config), places)
+
+    def check(self, given: Mapping[str, str]) -> None:
+        GroupConfig.parse(given, self.broker.config)
+
+    def store(self, given: Mapping[str, str]) -> None:
+        self.broker.cluster.alter_group_config(self.name, given)
+        self.broker.consumer_groups.use_config(self.name, GroupConfig.parse(given, self.broker.config) if given else None)
+
+
+Settings = TopicSettings | BrokerSettings | GroupSettings
 
 
 def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
@@ -101,7 +142,11 @@ def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
         return TopicSettings(broker, name)
     if resource_type == BROKER:
         return BrokerSettings(broker, name)
-    raise InvalidRequest(f"resource type {resource_type}: only topics ({TOPIC}) and brokers ({BROKER}) have settings here")
+    if resource_type == GROUP:
+        return GroupSettings(broker, name)
+    raise InvalidRequest(
+        f"resource type {resource_type}: only topics ({TOPIC}), brokers ({BROKER}) and groups ({GROUP}) have settings here"
+    )
 
 
 def change(settings: Settings, given: Mapping[str, str], validate_only: bool) -> None:

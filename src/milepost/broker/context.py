@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from milepost.broker.response_errors import count_errors
+from milepost.errors import MilepostError
 from milepost.protocol import frames
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.net.request import Request
     from milepost.protocol.headers import RequestHeader
+
+logger = logging.getLogger("milepost.broker")
 
 
 class Context:
@@ -42,7 +47,15 @@ class Context:
 
     def answer(self, response: Any) -> None:
         """Send the response. Once per request, on the loop's thread, at once or later."""
-        self._request.send(frames.gather_response(self.api_key, self.version, self.correlation_id, response))
+        count_errors(response, self._request.meter.errors)
+        try:
+            pieces = frames.gather_response(self.api_key, self.version, self.correlation_id, response)
+        except MilepostError:
+            # A bug of ours, and not one to let out: whoever answers later is a timer, or another client's request.
+            logger.exception("the answer to API %d version %d cannot be written", self.api_key, self.version)
+            self.close("the answer could not be written; the log of the broker says why")
+            return
+        self._request.send(pieces)
 
     def answer_frame(self, pieces: list[Any]) -> None:
         """Send a response that is encoded already."""

@@ -28,7 +28,7 @@ class InternalTopic:
         self.name = name
         self._broker = broker
         self._partition_count = partition_count
-        self._configs = {
+        self.configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(segment_bytes),
@@ -45,7 +45,7 @@ class InternalTopic:
 
     def ensure(self) -> None:
         if not self.exists:
-            self._broker.create_topic(self.name, self._partition_count, self._configs, internal=True)
+            self._broker.create_topic(self.name, self._partition_count, self.configs, internal=True)
 
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
         self._append(partition, build_batch(numbered(records), base_offset=0), done)
@@ -64,22 +64,38 @@ class InternalTopic:
         self._append(partition, data, done)
 
     def _append(self, partition: int, data: bytes, done: Done) -> None:
+        name, replicas = TopicPartition(self.name, partition), self._broker.replicas
         try:
             self.ensure()
-            self._broker.replicas.append(TopicPartition(self.name, partition), data, AppendOrigin.COORDINATOR)
+            replicas.append(name, data, AppendOrigin.COORDINATOR)
         except MilepostError as error:
             done(error.code)
+            return
+        log = replicas.partitions[name].log
+        if log.is_flush_awaited:
+            log.when_flushed(lambda failure: done(ErrorCode.NONE if failure is None else failure.code))
         else:
             done(ErrorCode.NONE)
 
     def batches(self, partition: int) -> Iterator[AnyBatch]:
-        """Every batch of the partition, oldest first."""
+        """Every batch of the partition, oldest first. Who reads may take their time: the cleaner may replace segments meanwhile."""
         hosted = self._broker.replicas.partition(TopicPartition(self.name, partition))
         if hosted is None:
             return
-        for segment in hosted.log.segments:
-            for _, batch in segment.log.batches():
+        log, offset = hosted.log, hosted.log.start_offset
+        while (segment := log.segments.floor(offset)) is not None:
+            for _, batch in segment.log.batches(segment.position_of(offset)):
+                if batch.last_offset < offset:
+                    continue
                 yield batch
+                offset = batch.next_offset
+                if log.segments.floor(segment.base_offset) is not segment:
+                    break  # go on in the one that took its place
+            else:
+                following = log.segments.higher(segment.base_offset)
+                if following is None:
+                    return
+                offset = max(offset, following.base_offset)
 
 
 def numbered(records: Sequence[Record]) -> list[Record]:

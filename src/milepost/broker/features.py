@@ -1,12 +1,30 @@
-"""The features of this cluster that have levels, and the level each is at.
+"""The features of this cluster that have levels, and how a level is moved (KIP-584).
 
-The levels are those of the program: they are the same on every start and no request moves them. A feature is listed
-here when everything about its level is served.
+    feature              levels   at first   what the level means
+    group.version        0 to 1   1          1: the consumer protocol of groups (KIP-848) is served
+    transaction.version  0 to 2   2          1: flexible records in `__transaction_state`; 2: every transaction has an epoch of
+                                             its own and partitions are added on the way (KIP-890, part 2)
+
+Clients read the levels in ApiVersions. They are *finalized*: the cluster stores them, with an epoch that every change
+raises, since a client keeps what it was told under the highest epoch. A feature at level 0 is not listed as finalized.
+
+A level goes up with the upgrade type 1, and down with 2 (safe) or 3 (unsafe), which are the same for these features:
+nothing that is stored is lost on the way down.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.cluster.solo import SoloCluster
+
+GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +32,43 @@ class Feature:
     name: str
     lowest: int
     highest: int
-    level: int
+    first: int
+    """The level of a new cluster."""
 
 
-FEATURES: dict[str, Feature] = {}
+FEATURES = {feature.name: feature for feature in (Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, 2))}
+
+
+def level_of(cluster: SoloCluster, name: str) -> int:
+    return cluster.feature_levels.get(name, FEATURES[name].first)
+
+
+def finalized(cluster: SoloCluster) -> dict[str, int]:
+    """The levels in force, of those features that have one."""
+    levels = {name: level_of(cluster, name) for name in FEATURES}
+    return {name: level for name, level in levels.items() if level > 0}
+
+
+def fault_of(cluster: SoloCluster, name: str, level: int, upgrade_type: int) -> str | None:
+    """Why a feature cannot go to a level."""
+    feature = FEATURES.get(name)
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return f"upgrade type {upgrade_type} is none of upgrade {UPGRADE}, downgrade {SAFE_DOWNGRADE}, unsafe downgrade {UNSAFE_DOWNGRADE}"
+    if feature is None:
+        return f"there is no feature {name[:60]!r} here"
+    if not feature.lowest <= level <= feature.highest:
+        return f"{name} has the levels {feature.lowest} to {feature.highest}, and {level} is none of them"
+    current = level_of(cluster, name)
+    if level < current and upgrade_type == UPGRADE:
+        return f"{name} is at level {current}: to go down to {level}, ask for a downgrade"
+    if level > current and upgrade_type != UPGRADE:
+        return f"{name} is at level {current}: a downgrade does not lead up to {level}"
+    return None
+
+
+def update(broker: Broker, levels: Mapping[str, int]) -> None:
+    """Move features to levels that `fault_of` has nothing against; from now on, and after a restart."""
+    changed = {name: level for name, level in levels.items() if level != level_of(broker.cluster, name)}
+    if changed:
+        broker.cluster.update_features(changed)
+        broker.transactions.use_transaction_version(level_of(broker.cluster, TRANSACTION_VERSION))

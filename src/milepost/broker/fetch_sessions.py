@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.clock import Clock
+from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from milepost.broker.apis.fetch import Result, Wanted
+
+    Want: TypeAlias = Callable[[FetchRequest.Topic, FetchRequest.Topic.Partition, int], Wanted]
 
 Key = tuple[str, bytes, int]
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
@@ -32,24 +35,39 @@ MAX_EPOCH = 2**31 - 1
 
 
 class Sessionless:
-    """A full fetch: everything asked for is answered."""
+    """A full fetch: everything asked for is answered. A partition that is named again counts once, as it was named last."""
 
     error_code: int = ErrorCode.NONE
     session_id = 0
 
-    def __init__(self, topics: Sequence[FetchRequest.Topic]):
-        self._topics = topics
+    def __init__(self) -> None:
+        self._wanted: OrderedDict[Key, Wanted] = OrderedDict()
 
-    def topics(self) -> Sequence[FetchRequest.Topic]:
-        return self._topics
+    @property
+    def partition_count(self) -> int:
+        return len(self._wanted)
 
-    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result]) -> FetchResponse:
-        return FetchResponse(session_id=self.session_id, responses=grouped(wanted, results))
+    def update(self, request: FetchRequest, version: int, want: Want) -> None:
+        for topic in request.topics:
+            for part in topic.partitions:
+                key = (topic.topic, topic.topic_id, part.partition)
+                known = self._wanted.get(key)
+                if known is None:
+                    self._wanted[key] = want(topic, part, version)
+                else:
+                    known.part = part
+
+    def wanted(self) -> list[Wanted]:
+        return list(self._wanted.values())
+
+    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
+        full = [empty(want, isolation) if result is None else result for want, result in zip(wanted, results, strict=True)]
+        return FetchResponse(session_id=self.session_id, responses=grouped(wanted, full))
 
 
 class Refused(Sessionless):
     def __init__(self, error_code: int):
-        super().__init__(())
+        super().__init__()
         self.error_code = error_code
 
 
@@ -57,45 +75,54 @@ class Session(Sessionless):
     """What a client fetches again and again, and what it was told last about each partition."""
 
     def __init__(self, session_id: int, now_ms: int):
-        super().__init__(())
+        super().__init__()
         self.session_id = session_id
         self.epoch = 1
         self.last_used_ms = now_ms
         self.is_full = True
-        self._wanted: OrderedDict[Key, FetchRequest.Topic.Partition] = OrderedDict()
-        self._told: dict[Key, tuple[int, int, int]] = {}
 
-    def update(self, request: FetchRequest) -> None:
-        for topic in request.topics:
-            for part in topic.partitions:
-                self._wanted[topic.topic, topic.topic_id, part.partition] = part
+    def update(self, request: FetchRequest, version: int, want: Want) -> None:
+        super().update(request, version, want)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
-                self._told.pop((forgotten.topic, forgotten.topic_id, number), None)
 
-    def topics(self) -> Sequence[FetchRequest.Topic]:
-        return [
-            FetchRequest.Topic(topic=topic, topic_id=topic_id, partitions=[part])
-            for (topic, topic_id, _), part in self._wanted.items()
-        ]
-
-    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result]) -> FetchResponse:
-        kept_wanted, kept_results = [], []
+    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
+        kept_wanted: list[Wanted] = []
+        kept_results: list[Result] = []
         for want, result in zip(wanted, results, strict=True):
-            asked_as = "" if want.topic_id != bytes(16) else want.topic
-            key = (asked_as, want.topic_id, want.part.partition)
-            now = (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-            changed = self._told.get(key) != now
-            self._told[key] = now
-            if result.records:
+            now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
+            if now == want.told and not self.is_full and (result is None or not (result.records or result.error_code)):
+                continue
+            want.told = now
+            if result is not None and result.records:
                 # Served partitions go to the end, so that the others get their turn when the answer is full.
-                self._wanted.move_to_end(key)
-            if self.is_full or changed or result.error_code or result.records:
-                kept_wanted.append(want)
-                kept_results.append(result)
+                asked_as = "" if want.is_by_id else want.topic
+                self._wanted.move_to_end((asked_as, want.topic_id, want.part.partition))
+            kept_wanted.append(want)
+            kept_results.append(empty(want, isolation) if result is None else result)
         self.is_full = False
         return FetchResponse(session_id=self.session_id, responses=grouped(kept_wanted, kept_results))
+
+
+def facts(want: Wanted) -> tuple[int, int, int]:
+    """What the client is to know of a partition besides its records."""
+    assert want.partition is not None, "a partition that has nothing to read is there"
+    log = want.partition.log
+    return log.high_watermark, log.last_stable_offset, log.start_offset
+
+
+def empty(want: Wanted, isolation: Isolation) -> Result:
+    """The result of a partition that has nothing to read."""
+    high_watermark, last_stable_offset, start_offset = facts(want)
+    return FetchResponse.Response.Partition(
+        partition_index=want.part.partition,
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
+        log_start_offset=start_offset,
+        aborted_transactions=[] if isolation is Isolation.COMMITTED else None,
+        records=b"",
+    )
 
 
 class FetchSessions:
@@ -104,18 +131,25 @@ class FetchSessions:
         self._clock = clock
         self._rng = rng
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: FetchRequest, version: int) -> Sessionless:
-        """The session of a request, or a full fetch without one."""
+    @property
+    def partition_count(self) -> int:
+        """Partitions in all sessions."""
+        return sum(session.partition_count for session in list(self._sessions.values()))
+
+    def open(self, request: FetchRequest, version: int, want: Want) -> Sessionless:
+        """The session of a request, or a full fetch without one. `want` makes what is wanted out of a part of the request."""
         session_id, epoch = request.session_id, request.session_epoch
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
-            if version < 7 or epoch == FINAL_EPOCH:
-                return Sessionless(request.topics)
-            return self._create(request) or Sessionless(request.topics)
+            created = None if version < 7 or epoch == FINAL_EPOCH else self._create()
+            fetch = created or Sessionless()
+            fetch.update(request, version, want)
+            return fetch
         session = self._sessions.get(session_id)
         if session is None:
             return Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -124,17 +158,16 @@ class FetchSessions:
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         session.last_used_ms = self._clock.now_ms()
         self._sessions.move_to_end(session_id)
-        session.update(request)
+        session.update(request, version, want)
         return session
 
-    def _create(self, request: FetchRequest) -> Session | None:
+    def _create(self) -> Session | None:
         if len(self._sessions) >= self._slots and not self._evict():
             return None
         session_id = self._rng.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
         session = self._sessions[session_id] = Session(session_id, self._clock.now_ms())
-        session.update(request)
         return session
 
     def _evict(self) -> bool:
@@ -142,6 +175,7 @@ class FetchSessions:
         if oldest is None or self._clock.now_ms() - oldest.last_used_ms < EVICT_AFTER_MS:
             return False
         del self._sessions[oldest.session_id]
+        self.evictions += 1
         return True
 
 

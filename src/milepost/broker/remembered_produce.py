@@ -14,7 +14,8 @@ prefix:
 and the next one that matches goes straight to its partition. Its answer is the last one's with three numbers put in.
 Whatever does not match, and whatever the log refuses, takes the plain way.
 
-Remembered are requests for one partition, with an answer (acks 1 or -1), outside of transactions.
+Remembered are requests for one partition, with an answer (acks 1 or -1), outside of transactions. A connection compares with its
+last request first, then looks among those of all connections: a producer sends to several partitions in turn, and comes back.
 """
 
 from __future__ import annotations
@@ -22,25 +23,118 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from milepost.broker.produce_shortcut import ProduceShortcut
 from milepost.codec.compression import Codec
+from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
+from milepost.log.quick_append import IS_COMPILED
 from milepost.protocol import frames
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
 from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.net.channel import Channel
     from milepost.net.request import Request
+    from milepost.net.request_metrics import RequestMeter
     from milepost.replica.partition import Partition
 
 KEY = 0
 FLEXIBLE_SINCE = 9
 LOG_START_SINCE = 5
 NO_TAGS = b"\0\0\0"
+MOST_REMEMBERED = 20_000
+MOST_SIZES = 16
+LEAST_TIDIED = 256
 # Unlikely numbers that are looked for in an encoded answer, to learn where its offsets stand.
 SIGNS = (0x0123456789ABCDEF, 0x1133557799BBDDFF, 0x2244668800AACCEE)
 
 _int32 = struct.Struct(">i").unpack_from
+
+
+class RememberedProduces:
+    """What a broker remembers. It forgets everything when that has become too much: the next requests bring back what is needed."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, RememberedProduce] = {}
+        self._sizes: list[int] = []
+        self._tidied_at = LEAST_TIDIED
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def handle(self, request: Request, broker: Broker) -> bool:
+        """Whether the request was one that is remembered, and is answered."""
+        channel = request.channel
+        last = channel.state.get("produce")
+        if last is None:
+            return False
+        assert isinstance(last, RememberedProduce)
+        if last.handle(request, broker):
+            return True
+        other = self.find(request.frame)
+        if other is None or other is last or not other.handle(request, broker):
+            return False
+        self._expect(other, channel)
+        return True
+
+    def remember(self, request: Request, body: ProduceRequest, version: int, broker: Broker) -> None:
+        """Expect more of this kind on the connection, if it is the plain kind."""
+        channel = request.channel
+        channel.state["produce"] = channel.shortcut = None
+        if (
+            body.transactional_id is not None
+            or body.acks == 0
+            or len(body.topic_data) != 1
+            or len(body.topic_data[0].partition_data) != 1
+        ):
+            return
+        topic = body.topic_data[0]
+        part = topic.partition_data[0]
+        known = broker.cluster.topic_by_id(topic.topic_id) if version >= 13 else broker.cluster.topics.get(topic.name)
+        partition = None if known is None or known.is_internal else broker.replicas.partition_of(known.name, part.index)
+        if partition is None or part.records is None:
+            return
+        tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
+        size_bytes = _varint_size(len(part.records) + 1) if tail else 4
+        prefix_end = len(request.frame) - len(tail) - len(part.records) - size_bytes
+        if request.frame[len(request.frame) - len(tail) :] != tail:
+            return
+        fields: dict[str, Any] = {"base_offset": SIGNS[0], "log_append_time_ms": SIGNS[1]}
+        if version >= LOG_START_SINCE:
+            fields["log_start_offset"] = SIGNS[2]
+        answer = ProduceResponse.Response.PartitionResponse(index=part.index, **fields)
+        response = ProduceResponse(
+            responses=[ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])]
+        )
+        prefix, version_bytes = bytes(request.frame[8:prefix_end]), bytes(request.frame[:4])
+        remembered = RememberedProduce(prefix, version_bytes, tail, partition, response, version, request.meter, broker, self)
+        self._add(remembered)
+        self._expect(remembered, channel)
+
+    def find(self, frame: memoryview) -> RememberedProduce | None:
+        version = bytes(frame[:4])
+        for size in self._sizes:
+            found = self._known.get(version + bytes(frame[8 : 8 + size]))
+            if found is not None:
+                return found
+        return None
+
+    def _expect(self, remembered: RememberedProduce, channel: Channel) -> None:
+        channel.state["produce"] = remembered
+        channel.shortcut = remembered.shortcut
+
+    def _add(self, remembered: RememberedProduce) -> None:
+        if len(self._known) >= self._tidied_at:
+            self._known = {key: known for key, known in self._known.items() if known.partition.is_hosted}
+            self._tidied_at = max(LEAST_TIDIED, 2 * len(self._known))
+        if len(self._known) >= MOST_REMEMBERED or len(self._sizes) >= MOST_SIZES:
+            self._known.clear()
+            self._sizes.clear()
+        self._known[remembered.version_bytes + remembered.prefix] = remembered
+        size = len(remembered.prefix)
+        if size not in self._sizes:
+            self._sizes.append(size)
 
 
 class RememberedProduce:
@@ -48,22 +142,34 @@ class RememberedProduce:
         "_after",
         "_before",
         "_frame_size",
+        "_meter",
         "_numbers",
-        "_partition",
-        "_prefix",
         "_start",
         "_tail",
-        "_version_bytes",
         "_with_start",
+        "partition",
+        "prefix",
+        "shortcut",
+        "version_bytes",
     )
 
     def __init__(
-        self, prefix: bytes, version_bytes: bytes, tail: bytes, partition: Partition, response: ProduceResponse, version: int
+        self,
+        prefix: bytes,
+        version_bytes: bytes,
+        tail: bytes,
+        partition: Partition,
+        response: ProduceResponse,
+        version: int,
+        meter: RequestMeter,
+        broker: Broker,
+        others: RememberedProduces,
     ):
-        self._prefix = prefix
-        self._version_bytes = version_bytes
+        self.prefix = prefix
+        self.version_bytes = version_bytes
         self._tail = tail
-        self._partition = partition
+        self.partition = partition
+        self._meter = meter
         self._start = 8 + len(prefix)
         self._with_start = version >= LOG_START_SINCE
         self._numbers = struct.Struct(">qqq" if self._with_start else ">qq").pack
@@ -72,27 +178,37 @@ class RememberedProduce:
         self._frame_size = encoded[:4]
         self._before = encoded[8:at]
         self._after = encoded[at + (24 if self._with_start else 16) :]
+        self.shortcut: ProduceShortcut | None = None
+        if IS_COMPILED:
+            answer = encoded[:at] + self._numbers(*(0, -1, 0)[: 3 if self._with_start else 2]) + self._after
+            self.shortcut = ProduceShortcut(
+                version_bytes, prefix, tail, answer, at, self._with_start, partition, broker.replicas, meter, others
+            )
 
     def handle(self, request: Request, broker: Broker) -> bool:
         """Whether the request was one of these, and is answered."""
         frame = request.frame
         start = self._start
-        if frame[:4] != self._version_bytes or frame[8:start] != self._prefix or not self._partition.is_hosted:
+        if frame[:4] != self.version_bytes or frame[8:start] != self.prefix or not self.partition.is_hosted:
             return False
         records = self._records_in(frame, start)
-        # One whole batch of magic 2, in no transaction, in a codec that every version knows: else the plain way says
-        # what is wrong.
+        # One whole batch of magic 2, in no transaction, in a codec that every version knows, to a log that may be answered for at
+        # once: else the plain way says what is wrong, or waits.
+        if self.partition.log.config.flush_messages != LONG_MAX:
+            return False
         if records is None or records[16] != MAGIC or _int32(records, 8)[0] + 12 != len(records):
             return False
         if records[22] & TRANSACTIONAL_FLAG or records[22] & CODEC_MASK == Codec.ZSTD:
             return False
         try:
-            info = broker.replicas.append_to(self._partition, records)
+            info = broker.replicas.append_to(self.partition, records)
         except MilepostError:
             return False
         numbers = (info.first_offset, info.log_append_time, info.log_start_offset)
         answer = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
         correlation_id = bytes(frame[4:8])
+        request.meter = meter = self._meter
+        meter.successes += 1
         request.send((b"".join((self._frame_size, correlation_id, self._before, answer, self._after)),))
         return True
 
@@ -114,37 +230,6 @@ class RememberedProduce:
             size = _int32(frame, start)[0]
             start += 4
         return frame[start:end] if size == end - start and size >= HEADER_SIZE else None
-
-
-def remember(request: Request, body: ProduceRequest, version: int, broker: Broker) -> RememberedProduce | None:
-    """What to expect next on this connection, if this request is of the plain kind."""
-    if (
-        body.transactional_id is not None
-        or body.acks == 0
-        or len(body.topic_data) != 1
-        or len(body.topic_data[0].partition_data) != 1
-    ):
-        return None
-    topic = body.topic_data[0]
-    part = topic.partition_data[0]
-    known = broker.cluster.topic_by_id(topic.topic_id) if version >= 13 else broker.cluster.topics.get(topic.name)
-    partition = None if known is None or known.is_internal else broker.replicas.partition_of(known.name, part.index)
-    if partition is None or part.records is None:
-        return None
-    tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
-    size_bytes = _varint_size(len(part.records) + 1) if tail else 4
-    prefix_end = len(request.frame) - len(tail) - len(part.records) - size_bytes
-    if request.frame[len(request.frame) - len(tail) :] != tail:
-        return None
-    fields: dict[str, Any] = {"base_offset": SIGNS[0], "log_append_time_ms": SIGNS[1]}
-    if version >= LOG_START_SINCE:
-        fields["log_start_offset"] = SIGNS[2]
-    answer = ProduceResponse.Response.PartitionResponse(index=part.index, **fields)
-    response = ProduceResponse(
-        responses=[ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])]
-    )
-    prefix, version_bytes = bytes(request.frame[8:prefix_end]), bytes(request.frame[:4])
-    return RememberedProduce(prefix, version_bytes, tail, partition, response, version)
 
 
 def _varint_size(value: int) -> int:

@@ -34,7 +34,14 @@ class MarkerWriter:
         done: Callable[[dict[TopicPartition, int]], None],
     ) -> None:
         marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
-        done({name: self._write(name, producer_id, producer_epoch, marker) for name in partitions})
+        written = {name: self._write(name, producer_id, producer_epoch, marker) for name in partitions}
+        hosted = [partition for partition in map(self._broker.replicas.partition, partitions) if partition is not None]
+
+        def durable() -> None:
+            failed = {partition.name: int(ErrorCode.KAFKA_STORAGE_ERROR) for partition in hosted if partition.log.is_failed}
+            done(written | failed)
+
+        self._broker.replicas.when_durable(hosted, durable)
 
     def _write(self, name: TopicPartition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
         broker = self._broker

@@ -24,6 +24,7 @@ from milepost.errors import MilepostError
 # What `milepost --help` says, in this order.
 COMMANDS = {
     "serve": "Run a broker for any Kafka client.",
+    "attach": "Serve copied directories to Kafka clients, read-only.",
     "topics": "Create, list, describe and delete topics of a broker.",
     "produce": "Send lines from the standard input as records.",
     "consume": "Print records of a topic.",
@@ -75,7 +76,9 @@ class CommandTable(click.Group):
             place = f"{error.filename}: " if error.filename else ""
             raise Sentence(f"{place}{error.strerror or error}", EXIT_IO) from error
         except (MemoryError, RecursionError) as error:
-            raise Sentence(f"{type(error).__name__}: the input is larger or deeper than this machine can take", EXIT_IO) from error
+            raise Sentence(
+                f"{type(error).__name__}: the input is larger or deeper than this machine can take", EXIT_IO
+            ) from error
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)

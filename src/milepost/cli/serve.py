@@ -7,59 +7,110 @@ the one before; `--data` and `--port` are the two that everybody needs. The last
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import signal
+from collections.abc import Iterable
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.topic_options import topic_properties
+from milepost.cli.broker_properties import broker_properties
+from milepost.cli.output import EXIT_IO, Sentence
 from milepost.config.broker import BrokerConfig
 from milepost.config.sources import from_environment, from_file, from_flags, resolve
+from milepost.errors import MilepostError
 from milepost.files import Disk, read_file
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger("milepost.cli")
 
 
 @click.command("serve")
 @click.option("--data", metavar="DIR", help="The data directory. Default: ./milepost-data")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1; 0 takes a free one. Default: 9092")
 @click.option("--config", "config_file", metavar="FILE", help="A .properties file with Kafka's property names.")
-@topic_properties
+@broker_properties
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens, on the second stream.")
-def command(data: str | None, port: int | None, config_file: str | None, settings: dict[str, str], verbose: bool) -> None:
+def command(data: str | None, port: int | None, config_file: str | None, properties: dict[str, str], verbose: bool) -> None:
     """Run a broker: any Kafka client can produce to it and consume from it."""
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
-    flags = dict(settings)
-    if data is not None:
-        flags["log.dirs"] = data
-    if port is not None:
-        flags["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
-    sources = [from_environment(os.environ), from_flags([f"{name}={value}" for name, value in flags.items()])]
-    if config_file is not None:
-        sources.insert(0, from_file(read_file(Disk(), config_file).decode("utf-8", "replace"), config_file))
-    resolved = resolve(BrokerConfig, *sources)
-    for warning in resolved.warnings():
-        click.echo(f"warning: {warning}", err=True)
-    serve(resolved.config)
-
-
-def serve(config: BrokerConfig) -> None:
     # Here and not at the top: `milepost serve --help` needs no broker.
     from milepost.broker.broker import Broker
 
+    log_to_second_stream(logging.INFO if verbose else logging.WARNING)
+    if data is not None:
+        properties["log.dirs"] = data
+    config = broker_config(properties, port, config_file)
     broker = Broker(config)
     broker.start()
+    lines = [labelled("data directory", ", ".join(config.directories))]
+    if broker.taken_over:
+        lines.append(
+            labelled("taken over", f"{', '.join(broker.taken_over)}: found without settings, so nothing is deleted by age")
+        )
+    run(broker, lines)
+
+
+def broker_config(properties: dict[str, str], port: int | None, file: str | None = None) -> BrokerConfig:
+    """What flags, environment and file say together; what they say in vain is named in a warning."""
+    if port is not None:
+        properties = {**properties, "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    sources = [from_environment(os.environ), from_flags(f"{name}={value}" for name, value in properties.items())]
+    if file is not None:
+        sources.insert(0, from_file(read_file(Disk(), file).decode("utf-8", "replace"), file))
+    resolved = resolve(BrokerConfig, *sources)
+    for warning in resolved.warnings():
+        warn(warning)
+    return resolved.config
+
+
+def run(broker: Broker, lines: Iterable[str]) -> None:
+    """Serve until a signal comes. The broker is started; what it has to say is said first."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         broker.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    address = broker.bootstrap_servers
-    click.echo(f"data directory   {', '.join(config.directories)}")
-    click.echo(f"for a client     bootstrap.servers={address}")
-    click.echo(f"ready {address}")
     try:
+        for host in (acceptor.address[0] for acceptor in broker.server.acceptors):
+            if not ipaddress.ip_address(host).is_loopback:
+                warn(f"it listens on {host} and asks nobody who they are: whoever reaches it may read and write everything")
+        metrics = broker.metrics_endpoint
+        if metrics is not None and not ipaddress.ip_address(metrics.host).is_loopback:
+            warn(f"metrics are served on {metrics.host}: whoever reaches it learns the names and sizes of all topics")
+        for line in lines:
+            click.echo(line)
+        click.echo(labelled("for a client", f"bootstrap.servers={broker.bootstrap_servers}"))
+        if metrics is not None:
+            click.echo(labelled("for Prometheus", metrics.url))
+        click.echo(f"ready {broker.bootstrap_servers}")
         broker.run()
+    except (MilepostError, OSError):
+        raise
+    except Exception as error:
+        # A bug of ours in a place where nobody can be told but the one who started it.
+        logger.error("the broker stops", exc_info=error)
+        raise Sentence(
+            f"the broker stopped because of an error in milepost itself, {type(error).__name__}: {error}; "
+            "the next start checks its logs from the last checkpoint on",
+            EXIT_IO,
+        ) from error
     finally:
         broker.close()
+
+
+def labelled(label: str, text: str) -> str:
+    return f"{label:<17}{text}"
+
+
+def warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
+def log_to_second_stream(level: int) -> None:
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s")

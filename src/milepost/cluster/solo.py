@@ -5,6 +5,7 @@
     {"version": 1,
      "topics": {"page_visits": {"id": "22 characters of base64", "partitions": 5, "config": {"retention.ms": "-1"}}},
      "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
+     "groups": {"readers": {"consumer.session.timeout.ms": "50000"}},
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
      "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
@@ -57,6 +58,7 @@ class SoloCluster:
         self.node_id = node_id
         self.topics: dict[str, TopicState] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.client_quotas: list[dict[str, Any]] = []
         self.feature_levels: dict[str, int] = {}
         self.features_epoch = 0
@@ -77,6 +79,7 @@ class SoloCluster:
             for name, topic in content["topics"].items():
                 self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
             self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
+            self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
             self.client_quotas = list(content["quotas"])
             features = content.get("features", {"epoch": 0, "levels": {}})
             self.features_epoch = int(features["epoch"])
@@ -96,6 +99,7 @@ class SoloCluster:
                 for topic in self.topics.values()
             },
             "brokers": self.broker_configs,
+            "groups": self.group_configs,
             "quotas": self.client_quotas,
             "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
             "next_producer_id": self._next_producer_id,
@@ -170,12 +174,19 @@ class SoloCluster:
         before, topic.configs = topic.configs, dict(configs)
         self.save(lambda: setattr(topic, "configs", before))
 
-    # Brokers and clients.
+    # Brokers, groups and clients.
 
     def alter_broker_config(self, name: str, configs: Mapping[str, str]) -> None:
         """Of a broker by its id, or of all brokers under ""."""
         before, self.broker_configs = self.broker_configs, {**self.broker_configs, name: dict(configs)}
         self.save(lambda: setattr(self, "broker_configs", before))
+
+    def alter_group_config(self, name: str, configs: Mapping[str, str]) -> None:
+        """Of a group, whether there is one of that name or not."""
+        before, self.group_configs = self.group_configs, {**self.group_configs, name: dict(configs)}
+        if not configs:
+            del self.group_configs[name]
+        self.save(lambda: setattr(self, "group_configs", before))
 
     def alter_client_quotas(self, quotas: list[dict[str, Any]]) -> None:
         before, self.client_quotas = self.client_quotas, quotas

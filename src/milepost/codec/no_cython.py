@@ -28,7 +28,7 @@ class _TypeOfTypes:
 
 
 compiled = False
-bint = uchar = int = uint = longlong = ulonglong = size_t = Py_ssize_t = object()
+bint = uchar = int = uint = longlong = ulonglong = size_t = Py_ssize_t = void = object()
 const = pointer = _TypeOfTypes()
 
 
@@ -36,7 +36,7 @@ def cfunc(function: Function) -> Function:
     return function
 
 
-inline = cfunc
+inline = cclass = cfunc
 
 
 def locals(**_types: object) -> Callable[[Function], Function]:

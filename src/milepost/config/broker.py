@@ -107,6 +107,7 @@ class BrokerConfig(Configuration):
     num_network_threads: int = declare(I, 3, "processors per listener", low=1)
     num_io_threads: int = declare(I, 8, "request handlers, when there is a pool of them", low=1)
     queued_max_requests: int = declare(I, 500, "requests that may wait for a handler", low=1)
+    queued_max_request_bytes: int = declare(L, -1, "bytes of requests that may be held at a time, -1 for no limit")
     socket_request_max_bytes: int = declare(I, 104_857_600, "largest request", low=1)
     socket_send_buffer_bytes: int = declare(I, 102_400, "SO_SNDBUF, -1 for the system's", low=-1)
     socket_receive_buffer_bytes: int = declare(I, 102_400, "SO_RCVBUF, -1 for the system's", low=-1)
@@ -114,8 +115,25 @@ class BrokerConfig(Configuration):
     connections_max_idle_ms: int = declare(L, 600_000, "a connection silent for longer is closed")
     max_connections: int = declare(I, 2**31 - 1, "connections in all", low=0)
     max_connections_per_ip: int = declare(I, 2**31 - 1, "connections from one address", low=0)
+    max_connections_per_ip_overrides: tuple[str, ...] = declare(
+        LIST,
+        (),
+        "other limits for some addresses",
+        pattern=r".+:[0-9]+",
+        pattern_doc="ADDRESS:COUNT pairs between commas",
+    )
+    max_connection_creation_rate: int = declare(I, 2**31 - 1, "connections that may be opened per second", low=1)
     request_channel_mode: str = declare(
         S, "inline", "ours: handle requests on the network thread, or in a pool", choices=("inline", "pooled")
+    )
+
+    # Metrics.
+    milepost_metrics_port: int | None = declare(
+        I, None, "ours: the port where metrics are served over HTTP, 0 for a free one", low=0, high=65535, nullable=True
+    )
+    milepost_metrics_host: str = declare(S, "127.0.0.1", "ours: the address for that port")
+    milepost_metrics_dialect: str = declare(
+        S, "strimzi", "ours: whose dashboards the names of metrics are for", choices=("strimzi", "confluent")
     )
 
     # Topics and fetches.
@@ -132,6 +150,10 @@ class BrokerConfig(Configuration):
     group_max_size: int = declare(I, 2**31 - 1, "most members of a group", low=1)
     group_consumer_heartbeat_interval_ms: int = declare(I, 5000, "heartbeats of the consumer protocol", low=1)
     group_consumer_session_timeout_ms: int = declare(I, 45_000, "session timeout of the consumer protocol", low=1)
+    group_consumer_min_session_timeout_ms: int = declare(I, 45_000, "least that may be set for a group", low=1)
+    group_consumer_max_session_timeout_ms: int = declare(I, 60_000, "most that may be set for a group", low=1)
+    group_consumer_min_heartbeat_interval_ms: int = declare(I, 5000, "least that may be set for a group", low=1)
+    group_consumer_max_heartbeat_interval_ms: int = declare(I, 15_000, "most that may be set for a group", low=1)
     group_consumer_max_size: int = declare(I, 2**31 - 1, "most members of a consumer group", low=1)
     group_consumer_assignors: tuple[str, ...] = declare(
         LIST, ("uniform", "range"), "assignors of the consumer protocol, the first is the default"
@@ -171,6 +193,11 @@ class BrokerConfig(Configuration):
         if self.retention_ms == 0:
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
+            )
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+            raise InvalidConfiguration(
+                f"queued.max.request.bytes = {self.queued_max_request_bytes} is below socket.request.max.bytes = "
+                f"{self.socket_request_max_bytes}: raise the first, lower the second, or give -1 for no limit."
             )
         low, high = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
         if low > high:

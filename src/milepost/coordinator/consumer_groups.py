@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from milepost.config.group import GroupConfig
 from milepost.coordinator import consumer_heartbeat
 from milepost.coordinator.classic_group import ClassicGroup
 from milepost.coordinator.classic_requests import ClassicRequests
@@ -60,6 +61,17 @@ class ConsumerGroups:
         self.keeper = ConsumerGroupKeeper(self.registry, cluster, self.settings)
         self._classic = ClassicRequests(self.keeper)
 
+    def use_config(self, group_id: str, config: GroupConfig | None) -> None:
+        """What is set for one group, or nothing any more."""
+        own = None
+        if config is not None:
+            own = replace(
+                self.settings,
+                session_timeout_ms=config.consumer_session_timeout_ms,
+                heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+            )
+        self.keeper.use_settings(group_id, own)
+
     def describe(self, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
         return describe_groups(request, self.registry, self.cluster, self.settings.assignors[0])
 
@@ -102,7 +114,7 @@ class ConsumerGroups:
         self.keeper.start_session(group, member_id)
         is_behind = request.member_epoch != member.epoch
         has_news = consumer_heartbeat.is_full(request) or is_behind or stepped.assigned != member.assigned
-        response = self._response(stepped, stepped.assigned if has_news else None)
+        response = self._response(group.group_id, stepped, stepped.assigned if has_news else None)
 
         def written(error_code: int) -> None:
             if error_code:
@@ -156,7 +168,7 @@ class ConsumerGroups:
         except RegularExpressionError as error:
             raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern cannot be used: {error}") from error
 
-    def _response(self, member: ConsumerMember, assigned: Partitions | None) -> ConsumerGroupHeartbeatResponse:
+    def _response(self, group_id: str, member: ConsumerMember, assigned: Partitions | None) -> ConsumerGroupHeartbeatResponse:
         assignment = None
         if assigned is not None:
             assignment = ConsumerGroupHeartbeatResponse.Assignment(
@@ -168,7 +180,7 @@ class ConsumerGroups:
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=self.settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=self.keeper.settings_of(group_id).heartbeat_interval_ms,
             assignment=assignment,
         )
 

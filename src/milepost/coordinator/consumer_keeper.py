@@ -37,6 +37,19 @@ class ConsumerGroupKeeper:
         self.runtime = registry.runtime
         self.cluster = cluster
         self.settings = settings
+        self._own_settings: dict[str, ConsumerGroupSettings] = {}
+
+    # Settings.
+
+    def settings_of(self, group_id: str) -> ConsumerGroupSettings:
+        return self._own_settings.get(group_id, self.settings)
+
+    def use_settings(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:
+        """Settings of its own for a group, or none any more; they hold from the next heartbeat of each member on."""
+        if settings is None:
+            self._own_settings.pop(group_id, None)
+        else:
+            self._own_settings[group_id] = settings
 
     # Members.
 
@@ -134,7 +147,7 @@ class ConsumerGroupKeeper:
             del group.sessions[member_id]
             self.remove(group, [group.members[member_id]], "was not heard of in time")
 
-        timeout = self.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
+        timeout = self.settings_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
         group.sessions[member_id] = self.runtime.later(timeout, end)
 
     def _watch_revocation(self, group: ConsumerGroup, member: ConsumerMember) -> None:

@@ -99,6 +99,11 @@ class GroupCoordinator:
         with self.runtime.outbox:
             self.registry.load(partition)
 
+    def load_all(self) -> None:
+        """This broker leads every partition."""
+        for partition in range(self.runtime.log.partition_count):
+            self.load(partition)
+
     def unload(self, partition: int) -> None:
         """Another broker leads the partition now: it has the log, we forget; whoever waits is told to look for it."""
         with self.runtime.outbox:
@@ -108,10 +113,13 @@ class GroupCoordinator:
         """A marker was written to that partition: pending offsets become visible, or are dropped."""
         self.registry.complete_transaction(producer_id, partition, committed)
 
-    def close(self) -> None:
-        self._sweep_timer.cancel()
+    def unload_all(self) -> None:
         for partition in self.registry.partitions:
             self.unload(partition)
+
+    def close(self) -> None:
+        self._sweep_timer.cancel()
+        self.unload_all()
 
     # Members of the classic protocol.
 

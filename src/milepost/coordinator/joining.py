@@ -11,7 +11,8 @@
                                        or it leads a stable group
                                        nothing has changed          the current generation again: its last answer was lost
 
-A member id is the instance id, or else the client id, with a dash and a uuid behind it; clients take it apart.
+A member id is the instance id, or else the client id (the first MAX_NAME characters: it has to fit a string again), with a dash
+and a uuid behind it; clients take it apart.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import JoinGroupRequest, JoinGroupResponse
 
 Answer = Callable[[JoinGroupResponse], None]
+MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class Joining:
     # Newcomers.
 
     def _join_unknown(self, group: ClassicGroup, join: Join) -> None:
-        member_id = f"{join.client.client_id if join.instance_id is None else join.instance_id}-{self.runtime.new_id()}"
+        name = join.client.client_id if join.instance_id is None else join.instance_id
+        member_id = f"{name[:MAX_NAME]}-{self.runtime.new_id()}"
         known = group.static_member(join.instance_id)
         if known is not None:
             self._replace_static(group, known, member_id, join)

@@ -34,6 +34,8 @@ from milepost.protocol.messages import (
 from milepost.record.internal_topics.classic_records import OffsetCommitValue
 from milepost.record.records import Record
 
+LAST_TIMESTAMP = 2**63 - 1
+
 
 class Asked(Protocol):
     """A partition of either request."""
@@ -195,7 +197,7 @@ class OffsetCommits:
             leader_epoch=-1 if has_expiry else asked.committed_leader_epoch,
             metadata=metadata,
             commit_timestamp=now,
-            expire_timestamp=now + retention_ms if has_expiry else -1,
+            expire_timestamp=min(now + retention_ms, LAST_TIMESTAMP) if has_expiry else -1,
             schema_version=1 if has_expiry else 3,
         )
         commits.places.append(place)

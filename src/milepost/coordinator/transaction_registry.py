@@ -78,13 +78,17 @@ class TransactionRegistry:
     def __init__(self, log: CoordinatorLog, transaction_version: int, changed: Callable[[str], None]):
         """`changed` is called with an id that is no longer busy, or no longer here."""
         self._log = log
-        self._transaction_version = transaction_version
+        self.transaction_version = transaction_version
         self._changed = changed
         self._loaded: dict[int, LoadedPartition] = {}
         self.ongoing: dict[str, TransactionalId] = {}
 
     def partition_for(self, transactional_id: str) -> int:
         return partition_of(transactional_id, self._log.partition_count)
+
+    @property
+    def partition_count(self) -> int:
+        return self._log.partition_count
 
     def __iter__(self) -> Iterator[TransactionalId]:
         for loaded in self._loaded.values():
@@ -167,7 +171,7 @@ class TransactionRegistry:
             done(answer_for(code))
             self._changed(entry.name)
 
-        self._log.append(entry.partition, [encode_metadata(metadata, self._transaction_version)], written)
+        self._log.append(entry.partition, [encode_metadata(metadata, self.transaction_version)], written)
 
     def _refused(self, entry: TransactionalId, code: int) -> None:
         logger.warning(

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from milepost.coordinator.pending_markers import PendingMarkers, WriteMarkers
@@ -112,6 +112,11 @@ class TransactionCoordinator:
 
         self._repeating[name] = self._timers.later(interval_ms / 1000, run)
 
+    def use_transaction_version(self, level: int) -> None:
+        """The feature transaction.version was moved: records and aborts of our own are of that version from now on."""
+        self.settings = replace(self.settings, transaction_version=level)
+        self._registry.transaction_version = level
+
     def partition_for(self, transactional_id: str) -> int:
         return self._registry.partition_for(transactional_id)
 
@@ -119,6 +124,15 @@ class TransactionCoordinator:
         """Become the coordinator of a partition of `__transaction_state`: read it, and finish what was ending."""
         for entry in self._registry.load(partition, coordinator_epoch):
             self._send_markers(entry)
+
+    def load_all(self) -> None:
+        """This broker leads every partition."""
+        for partition in range(self._registry.partition_count):
+            self.load(partition)
+
+    def unload_all(self) -> None:
+        for partition in range(self._registry.partition_count):
+            self.unload(partition)
 
     def unload(self, partition: int) -> None:
         self._registry.unload(partition)

@@ -27,6 +27,10 @@ class Disk:
     def pread(self, fd: int, size: int, position: int) -> bytes:
         return os.pread(fd, size, position)
 
+    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill memory of the caller's; how many bytes were there."""
+        return os.preadv(fd, [buffer], position)
+
     def pwrite(self, fd: int, data: ReadableBuffer, position: int) -> None:
         written = os.pwrite(fd, data, position)
         if written != len(data):
@@ -52,6 +56,10 @@ class Disk:
 
     def size(self, fd: int) -> int:
         return os.fstat(fd).st_size
+
+    def status(self, fd: int) -> os.stat_result:
+        """Of an open file, whatever its name has become."""
+        return os.fstat(fd)
 
     def map(self, fd: int, size: int) -> View:
         """A read-only view of the first `size` bytes; the descriptor may be closed afterwards."""
@@ -84,6 +92,10 @@ class Disk:
     def stat(self, path: str) -> os.stat_result:
         """Of the name itself: a symbolic link is not followed."""
         return os.lstat(path)
+
+    def resolve(self, path: str) -> str:
+        """The path without symbolic links; OSError where they lead nowhere or in a circle."""
+        return os.path.realpath(path, strict=True)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

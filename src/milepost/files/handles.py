@@ -92,6 +92,6 @@ class HandlePool:
 
 
 def default_limit() -> int:
-    """Half of what the process may open: sockets and everybody else need the other half."""
+    """A quarter of what the process may open: sockets and everybody else need the rest (`net/connection_limits`)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(4096, soft // 2))
+    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(4096, soft // 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
+from collections.abc import Iterable
 
 from milepost.errors import KafkaStorage
 from milepost.files.disk import Disk
@@ -44,3 +45,9 @@ def remove_file(disk: Disk, path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def remove_files(disk: Disk, paths: Iterable[str]) -> None:
+    """Those of them that are there."""
+    for path in paths:
+        remove_file(disk, path)

@@ -84,11 +84,16 @@ class LogFile:
             raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut meanwhile")
         return data
 
-    def walk(self, end: int | None = None, check_offsets: bool = True) -> Iterator[tuple[int, AnyBatch | Damage]]:
-        """Every valid batch and every damage, in order, each with its position in the file."""
+    def walk(
+        self, end: int | None = None, check_offsets: bool = True, *, start: int = 0, next_offset: int | None = None
+    ) -> Iterator[tuple[int, AnyBatch | Damage]]:
+        """Every valid batch and every damage, in order, each with its position in the file.
+
+        A walk that does not begin at the start of the file is told the lowest offset that may come next.
+        """
         end = self.size if end is None else min(end, self.size)
-        chunk, chunk_start, position = b"", 0, 0
-        next_offset = self.base_offset
+        chunk, chunk_start, position = b"", start, start
+        next_offset = self.base_offset if next_offset is None else next_offset
         while position < end:
             at = position - chunk_start
             if at + HEADER_SIZE_UP_TO_MAGIC > len(chunk):
@@ -113,7 +118,7 @@ class LogFile:
                         position += size
                         next_offset = batch.last_offset + 1
                         continue
-            damage = self._damage(position, end, next_offset, reason, is_offset)
+            damage = self.damage_at(position, end, next_offset, reason, is_offset)
             yield position, damage
             position = damage.end
 
@@ -135,7 +140,8 @@ class LogFile:
             return f"it starts at offset {first_offset}, where {next_offset} is next and the batch behind it starts before that"
         return ""
 
-    def _damage(self, position: int, end: int, next_offset: int, reason: str, is_offset: bool) -> Damage:
+    def damage_at(self, position: int, end: int, next_offset: int, reason: str, is_offset: bool = False) -> Damage:
+        """How far bytes go that are no valid batch: up to the next one that is, or to the end."""
         batch = self._header_at(position, end)
         found = self._next_valid(position, end, next_offset, batch)
         tail = self.read(position, min(end - position, CHUNK))

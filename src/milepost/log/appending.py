@@ -60,7 +60,7 @@ class AppendableLog(ReadableLog):
     def roll(self, requested_offset: int = 0) -> Segment:
         raise NotImplementedError
 
-    def flush(self, up_to: int | None = None) -> None:
+    def flush_before_answer(self) -> None:
         raise NotImplementedError
 
     def update_high_watermark(self, offset: int) -> int:
@@ -270,7 +270,7 @@ class AppendableLog(ReadableLog):
             self.complete(transaction, segment)
         self.producers.map_end_offset = self.end_offset
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+            self.flush_before_answer()
 
     def complete(self, transaction: CompletedTransaction, segment: Segment) -> None:
         """A marker was appended: note the transaction in the segment's index if it was aborted."""

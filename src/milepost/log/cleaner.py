@@ -13,8 +13,8 @@ Index entries follow the profile: per batch, or one per written piece (`io_buffe
 
 Only what touches the log itself runs through `on_owner`, which runs a step where the log lives and waits for its end. The rest
 reads sealed files and writes `.cleaned` ones, through handles of its own, and may run on another thread. `advance` is called with
-the size of every piece that is read: who wants the cleaning to stop raises CleaningAborted there. Then nothing is left
-behind but the groups that were swapped already.
+the size of every piece that is read or written: who wants the cleaning to stop raises CleaningAborted there. Then nothing is left
+behind but the groups that were swapped already. A swap that has begun is finished, by `finish_swap` if the owner cannot wait.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.errors import CorruptRecord, MilepostError, SegmentOffsetOverflow
-from milepost.files import HandlePool
 from milepost.log.cleaned_transactions import CleanedTransactions
-from milepost.log.filtering import BatchFilter, FilterStats, LastRecord, section_of, whole_batch
+from milepost.log.cleaning_plan import OnOwner, Plan, Source, group_sources, here, make_plan
+from milepost.log.filtering import BatchFilter, FilterStats, section_of, whole_batch
 from milepost.log.offset_map import NO_ROOM_LEFT, NOT_RECORDS, OffsetMap
 from milepost.log.splitting import split_overflowed
+from milepost.log.swap import Swap
 from milepost.record.batch import HEADER_SIZE_UP_TO_MAGIC, RecordBatch
 from milepost.record.batches import parse_start
 from milepost.record.kernel import scan_records
 from milepost.segment import names
-from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.profile import IndexProfile
 from milepost.segment.segment import Segment
-from milepost.segment.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from milepost.log.cleanable import LogToClean
@@ -48,10 +48,8 @@ if TYPE_CHECKING:
 
 DEDUPE_BUFFER_BYTES = 134_217_728
 IO_BUFFER_BYTES = 262_144
-OPEN_FILES = 64
 
 Advance = Callable[[int], None]
-OnOwner = Callable[[Callable[[], None]], None]
 
 
 class CleaningAborted(MilepostError):
@@ -72,34 +70,6 @@ class CleanerStats:
     filter: FilterStats = field(default_factory=FilterStats)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A sealed segment to be cleaned, through handles of the cleaner's own."""
-
-    segment: Segment
-    next_base: int
-    mtime: float
-
-    @property
-    def base_offset(self) -> int:
-        return self.segment.base_offset
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything a cleaning needs to know of its log, taken at one moment."""
-
-    log: Log
-    now_ms: int
-    first_dirty_offset: int
-    upper_bound: int
-    sources: list[Source]
-    dirty_position: int
-    aborted: list[AbortedTransaction]
-    producers: dict[int, LastRecord]
-    legacy_horizon_ms: float  # old-format tombstones go from segments whose files are older than this
-
-
 @dataclass(slots=True)
 class Piece:
     """Some bytes of a `.log` file that start at a batch. Whoever reads them says where the whole batches ended."""
@@ -108,30 +78,26 @@ class Piece:
     end: int = 0
 
 
-def _here(step: Callable[[], None]) -> None:
-    step()
-
-
 class Cleaner:
     def __init__(
         self,
         offset_map: OffsetMap | None = None,
-        *,
         io_buffer_bytes: int = IO_BUFFER_BYTES,
-        advance: Advance = lambda read: None,
-        on_owner: OnOwner = _here,
+        *,
+        advance: Advance = lambda count: None,
+        on_owner: OnOwner = here,
     ):
         self.offset_map = OffsetMap(DEDUPE_BUFFER_BYTES) if offset_map is None else offset_map
         self.io_buffer_bytes = io_buffer_bytes
         self.advance = advance
         self.on_owner = on_owner
+        # The owner's: a swap between its first rename and its last.
+        self._swap: Swap | None = None
 
     def clean(self, work: LogToClean) -> CleanerStats:
         """Clean one log. CleaningAborted leaves it as clean as it got; damage raises CorruptRecord and leaves it as it was."""
         stats = CleanerStats()
-        plans: list[Plan] = []
-        self.on_owner(lambda: plans.append(make_plan(work)))
-        (plan,) = plans
+        plan = make_plan(work, self.on_owner)
         try:
             self._fill_map(plan, stats)
             stats.end_offset = self.offset_map.latest_offset + 1
@@ -257,7 +223,7 @@ class Cleaner:
                 cleaned.delete()
             raise
         # Not within the `try`: once the swap has begun, what is on disk is for the next start to sort out.
-        self.on_owner(lambda: self._swap(log, cleaned, group))
+        self._put_in_place(log, cleaned, group)
         stats.segments_written += 1
         stats.bytes_written += cleaned.size
 
@@ -270,9 +236,23 @@ class Cleaner:
             stats.bytes_read += piece.end
             if survivors:
                 # One buffer: a piece may hold more batches than one call of the kernel takes buffers.
-                cleaned.append([b"".join([survivor.data for survivor in survivors])], [survivor.unit for survivor in survivors])
+                data = b"".join([survivor.data for survivor in survivors])
+                cleaned.append([data], [survivor.unit for survivor in survivors])
+                self.advance(len(data))
 
-    def _swap(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
+    def _put_in_place(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
+        """The owner renames, this thread waits for the disk in between."""
+        log.pool.disk.sync_directory(log.directory)
+        self.on_owner(lambda: self._begin_swap(log, cleaned, group))
+        while (swap := self._swap) is not None:
+            failure: OSError | None = None
+            try:
+                swap.sync()
+            except OSError as error:
+                failure = error
+            self.on_owner(partial(self._go_on_with_swap, log, failure))
+
+    def _begin_swap(self, log: Log, cleaned: Segment, group: Sequence[Source]) -> None:
         first, last = group[0].base_offset, group[-1].base_offset
         old = [segment for segment in log.segments.between(first, last + 1) if segment.base_offset >= first]
         try:
@@ -283,9 +263,32 @@ class Cleaner:
         if not old:
             cleaned.delete()  # retention was quicker
             return
-        log.replace_segments(
-            [Segment(log.pool, log.directory, cleaned.base_offset, log.config, log.clock, log.rng, suffix=names.CLEANED)], old
-        )
+        new = Segment(log.pool, log.directory, cleaned.base_offset, log.config, log.clock, log.rng, suffix=names.CLEANED)
+        self._swap = log.swap([new], old)
+        self._go_on_with_swap(log, None)
+
+    def _go_on_with_swap(self, log: Log, failure: OSError | None) -> None:
+        swap = self._swap
+        if swap is None:
+            return  # finished meanwhile; perhaps the directory is gone since
+        try:
+            if failure is not None:
+                raise failure
+            swap.step()
+        except OSError as error:
+            self._swap = None
+            raise log.fail(error) from error
+        if swap.is_done:
+            self._swap = None
+
+    def finish_swap(self, log: Log) -> None:
+        """For the owner of a log who needs it now: finish the swap that is under way, if there is one."""
+        swap, self._swap = self._swap, None
+        if swap is not None:
+            try:
+                swap.finish()
+            except OSError as error:
+                raise log.fail(error) from error
 
     def _split(self, log: Log, base_offset: int) -> None:
         segment = log.segments.floor(base_offset)
@@ -294,58 +297,3 @@ class Cleaner:
                 split_overflowed(segment, log.segments)
             except OSError as error:
                 raise log.fail(error) from error
-
-
-def make_plan(work: LogToClean) -> Plan:
-    log, first_dirty, upper_bound = work.log, work.first_dirty_offset, work.first_uncleanable_offset
-    pool = HandlePool(log.pool.disk, OPEN_FILES)
-    segments = [segment for segment in log.segments if segment.base_offset < upper_bound]
-    sources = [
-        Source(
-            Segment(pool, log.directory, segment.base_offset, log.config, log.clock, log.rng),
-            log.segments.next_base(segment) or upper_bound,
-            pool.disk.stat(segment.log.path).st_mtime,
-        )
-        for segment in segments
-    ]
-    clean = [source for source in sources if source.base_offset < first_dirty]
-    first = log.segments.floor(first_dirty)
-    place = None if first is None else first.locate(first_dirty)
-    return Plan(
-        log,
-        log.clock.now_ms(),
-        first_dirty,
-        upper_bound,
-        sources,
-        dirty_position=0 if first is None else first.size if place is None else place.position,
-        aborted=[aborted for segment in log.segments for aborted in segment.txn_index.transactions()],
-        producers={
-            entry.producer_id: LastRecord(entry.last_data_offset if entry.batches else None, entry.epoch)
-            for entry in log.producers.producers.values()
-        },
-        legacy_horizon_ms=clean[-1].mtime * 1000 - log.config.delete_retention_ms if clean else 0.0,
-    )
-
-
-def group_sources(sources: Sequence[Source], max_bytes: int, max_index_bytes: int, upper_bound: int) -> list[list[Source]]:
-    """Consecutive segments that fit one segment together, by their sizes before anything is removed."""
-    groups: list[list[Source]] = []
-    sizes = (0, 0, 0)
-    for number, source in enumerate(sources):
-        segment = source.segment
-        added = (
-            segment.size,
-            segment.offset_index.entries * segment.offset_index.entry_size,
-            segment.time_index.entries * segment.time_index.entry_size,
-        )
-        # The last offset is not known without reading; that of the next segment bounds it.
-        end = sources[number + 1].base_offset if number + 1 < len(sources) else upper_bound
-        total = (sizes[0] + added[0], sizes[1] + added[1], sizes[2] + added[2])
-        fits = total[0] <= max_bytes and total[1] <= max_index_bytes and total[2] <= max_index_bytes
-        if groups and fits and (not segment.size or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET):
-            groups[-1].append(source)
-            sizes = total
-        else:
-            groups.append([source])
-            sizes = added
-    return groups

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from milepost.clock import Clock, SystemClock
 from milepost.errors import CorruptCheckpoint, KafkaStorage
@@ -41,6 +41,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 Offsets = dict[TopicPartition, int]
 
@@ -50,10 +51,11 @@ class DataDirectory:
         self.path = path
         self.disk = disk
         self.clock = clock
-        self.recovery_points: Offsets = {}
-        self.log_starts: Offsets = {}
-        self.high_watermarks: Offsets = {}
-        self.cleaner_offsets: Offsets = {}
+        # By the name of their file.
+        self._offsets: dict[str, Offsets] = {name: {} for name in CHECKPOINTS}
+        # What is in the files for sure; whoever writes them, one at a time, keeps this.
+        self._written: dict[str, Offsets] = {}
+        self.publications = 0
         self._lock: DirectoryLock | None = None
         self._marker: CleanShutdown | None = None
 
@@ -98,10 +100,7 @@ class DataDirectory:
             self.disk.sync_directory(self.path)
 
     def _load_checkpoints(self, keep_damaged: bool) -> None:
-        self.recovery_points = self._read(RECOVERY_POINTS, keep_damaged)
-        self.log_starts = self._read(LOG_STARTS, keep_damaged)
-        self.high_watermarks = self._read(HIGH_WATERMARKS, keep_damaged)
-        self.cleaner_offsets = self._read(CLEANER_OFFSETS, keep_damaged)
+        self._offsets = {name: self._read(name, keep_damaged) for name in CHECKPOINTS}
 
     def _read(self, name: str, keep_damaged: bool) -> Offsets:
         path = self._file(name)
@@ -153,27 +152,40 @@ class DataDirectory:
         if meta is not None:
             meta.ensure_same(self._file(meta_properties.FILE_NAME), cluster_id, node_id)
 
-    # Checkpoints. Each call replaces the whole file.
+    # Checkpoints. Each write replaces the whole file, unless it holds just that.
 
-    def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.recovery_points = self._write(RECOVERY_POINTS, offsets)
+    @property
+    def recovery_points(self) -> Offsets:
+        return self._offsets[RECOVERY_POINTS]
 
-    def write_log_starts(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.log_starts = self._write(LOG_STARTS, offsets)
+    @property
+    def log_starts(self) -> Offsets:
+        return self._offsets[LOG_STARTS]
 
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.high_watermarks = self._write(HIGH_WATERMARKS, offsets)
+    @property
+    def high_watermarks(self) -> Offsets:
+        return self._offsets[HIGH_WATERMARKS]
 
-    def write_cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.cleaner_offsets = self._write(CLEANER_OFFSETS, offsets)
+    @property
+    def cleaner_offsets(self) -> Offsets:
+        return self._offsets[CLEANER_OFFSETS]
 
-    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> Offsets:
-        write_offset_checkpoint(self.disk, self._file(name), offsets)
-        return dict(offsets)
+    def write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Both at once."""
+        self.publish(name, offsets)()
 
-    def close(
-        self, clean: bool, partitions: Mapping[str, tuple[int, int]], broker_epoch: int = NO_BROKER_EPOCH
-    ) -> None:
+    def publish(self, name: str, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """These count from now on; what is returned writes them, on any thread."""
+        self.publications += 1
+        content = self._offsets[name] = dict(offsets)
+        return lambda: self._write(name, content)
+
+    def _write(self, name: str, content: Offsets) -> None:
+        if self._written.pop(name, None) != content:
+            write_offset_checkpoint(self.disk, self._file(name), content)
+        self._written[name] = content
+
+    def close(self, clean: bool, partitions: Mapping[str, tuple[int, int]], broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Let go of the directory. `clean`: every log in `partitions` (end offset, size of the last segment) is synced."""
         if self._lock is None:
             return

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from milepost.errors import CorruptCheckpoint, InvalidArgument
@@ -45,6 +45,8 @@ class LeaderEpochCache:
         """Reads the file unless `entries` are given; makes an empty one if there is none."""
         self.path = path
         self.disk = disk
+        # Set by a log whose owner must not wait for the disk.
+        self.write_aside: Callable[[list[str]], None] | None = None
         self._set(self.read(path, disk) if entries is None else entries)
         if not disk.exists(path):
             disk.close(disk.open(path, os.O_WRONLY | os.O_CREAT))
@@ -80,9 +82,21 @@ class LeaderEpochCache:
         self._latest_start = self._starts[-1] if entries else 0
 
     def _write(self, entries: Sequence[EpochEntry]) -> None:
-        """File first: if it cannot be written, memory still says what the file says."""
-        write_entries(self.disk, self.path, [f"{entry.epoch} {entry.start_offset}" for entry in entries])
-        self._set(entries)
+        """File first: if it cannot be written, memory still says what the file says. Where it is written aside, memory goes ahead."""
+        lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+        if self.write_aside is None:
+            self.write_lines(lines)
+            self._set(entries)
+        else:
+            self._set(entries)
+            self.write_aside(lines)
+
+    def write_lines(self, lines: list[str]) -> None:
+        write_entries(self.disk, self.path, lines)
+
+    def rewrite(self) -> None:
+        """Write the file once more: the last time there was no room for it."""
+        self._write(self.entries)
 
     @property
     def entries(self) -> list[EpochEntry]:

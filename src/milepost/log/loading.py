@@ -27,7 +27,8 @@ from milepost.errors import CorruptIndex, CorruptRecord, InvalidRecord, KafkaSto
 from milepost.files import HandlePool, read_file, remove_file
 from milepost.log import epochs as epochs_module
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
-from milepost.log.log import Log, Owner
+from milepost.log.log import Log
+from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_window import restore_windows
 from milepost.log.producers import ProducerStateManager
@@ -99,9 +100,12 @@ class LogLoader:
         return self._load()
 
     def _load(self) -> Log:
-        self._drop_leftovers()
-        self._finish_swaps()
-        self._load_segments()
+        listing = self.pool.disk.listdir(self.directory)
+        if any(name.endswith(names.UNSETTLED) for name in listing):
+            self._drop_leftovers(listing)
+            self._finish_swaps()
+            listing = self.pool.disk.listdir(self.directory)
+        self._load_segments(listing)
         self.epochs, relearn = LeaderEpochCache.load(f"{self.directory}/{epochs_module.FILE_NAME}", self.pool.disk)
         self.producers = ProducerStateManager(
             self.directory, self.pool.disk, self.clock, expiration_ms=self.producer_expiration_ms
@@ -133,16 +137,14 @@ class LogLoader:
         )
         if self.is_start_wrong:
             # Durably, before the log grows past the wrong start: it would hide what is appended below it.
-            log.owner.publish_start(log, log.start_offset)
+            log.owner.publish_start(log, log.start_offset)()
         log.recovered = tuple(self.report.recovered)
         self._load_producers(log)
-        self.segments.active.activate()
         return log
 
     # 1 and 2: files on their way in or out.
 
-    def _drop_leftovers(self) -> None:
-        listing = self.pool.disk.listdir(self.directory)
+    def _drop_leftovers(self, listing: list[str]) -> None:
         for name in listing:
             if name.endswith(names.DELETED) and not name.endswith(".checkpoint.deleted"):
                 self._remove(name)
@@ -192,12 +194,11 @@ class LogLoader:
 
     # 3: segments and their indexes.
 
-    def _load_segments(self) -> None:
-        listing = self.pool.disk.listdir(self.directory)
+    def _load_segments(self, listing: list[str]) -> None:
         present = set(listing)
         holes = [hole for hole in map(names.parse_hole_name, listing) if hole is not None]
         for name in sorted(listing):
-            for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
+            for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) if name.endswith("index") else ():
                 if names.is_segment_file(name, suffix) and name[: -len(suffix)] + names.LOG not in present:
                     logger.warning("%s/%s: an index without its log; removed", self.directory, name)
                     self._remove(name)
@@ -205,7 +206,9 @@ class LogLoader:
                 self._ensure_regular(name)
                 segment = self._open_segment(int(name[: -len(names.LOG)]))
                 own = (Hole(*hole[1:]) for hole in holes if hole[0] == segment.base_offset)
-                segment.log.holes = sorted((hole for hole in own if self._is_there(segment, hole)), key=lambda hole: hole.position)
+                segment.log.holes = sorted(
+                    (hole for hole in own if self._is_there(segment, hole)), key=lambda hole: hole.position
+                )
                 self.segments.add(segment)
         if len(self.segments):
             self.start_offset = max(self.start_offset, self.segments.first.base_offset)

@@ -20,21 +20,22 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange, PolicyViolation
-from milepost.files import HandlePool, remove_file
-from milepost.log.appending import AppendableLog
+from milepost.files import HandlePool, remove_files
 from milepost.log.epochs import LeaderEpochCache
+from milepost.log.flushing import FlushableLog
+from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_window import restore_windows
 from milepost.log.producers import ProducerStateManager
-from milepost.log.scheduler import Scheduler
+from milepost.log.scheduler import Lane, Scheduler
 from milepost.log.segments import LogSegments
-from milepost.log.swap import swap_segments
+from milepost.log.swap import Swap
 from milepost.log.validation import Validator
 from milepost.record.batch import RecordBatch
 from milepost.segment import names
@@ -44,23 +45,7 @@ from milepost.segment.segment import Segment
 logger = logging.getLogger("milepost.log")
 
 
-class Owner:
-    """What a log asks of whoever owns its data directory. This one does nothing: a log on its own."""
-
-    def publish_start(self, log: Log, start_offset: int) -> None:
-        """Make a new log start durable before segments below it disappear."""
-
-    def publish_recovery_point(self, log: Log, offset: int) -> None:
-        """Make a lower recovery point durable before offsets behind it are written anew."""
-
-    def failed(self, log: Log, error: OSError) -> None:
-        """The log's files can no longer be trusted to be what it thinks they are."""
-
-    def closed(self, log: Log) -> None:
-        """The log is closed; whether it was left clean is in `log.is_failed`."""
-
-
-class Log(AppendableLog):
+class Log(FlushableLog):
     def __init__(
         self,
         directory: str,
@@ -79,6 +64,7 @@ class Log(AppendableLog):
         scheduler: Scheduler | None = None,
         owner: Owner | None = None,
     ):
+        super().__init__()
         self.directory = directory
         self.partition = partition
         self.config = config
@@ -104,6 +90,9 @@ class Log(AppendableLog):
         # then needs a guard.
         self.verifies_transactions = False
         self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
+        self._is_name_unsynced = False
+        if self.scheduler.is_background:
+            epochs.write_aside = self.write_epochs_aside
 
     def __enter__(self) -> Log:
         return self
@@ -118,7 +107,7 @@ class Log(AppendableLog):
         for segment in self.segments:
             segment.update_config(config)
 
-    # Rolling and flushing.
+    # Rolling.
 
     def roll(self, requested_offset: int = 0) -> Segment:
         """End the active segment and start the next one at the log end, or at `requested_offset` if that is further."""
@@ -128,6 +117,9 @@ class Log(AppendableLog):
             raise KafkaStorage(
                 f"{self.directory}: cannot start a segment at {base_offset}, below the active one at {active.base_offset}"
             )
+        if self._is_name_unsynced:
+            # Of two names that are not durable, a power failure could keep the second and lose the first: a gap in the log.
+            self.scheduler.settle(lambda: not self._is_name_unsynced)
         try:
             if base_offset == active.base_offset:
                 if active.size:
@@ -137,30 +129,37 @@ class Log(AppendableLog):
                 active.seal()
                 if base_offset <= self.recovery_point:
                     active.flush()  # its records are durable, so that no later flush comes by; the trimmed indexes are not
-            segment = Segment.create(self.pool, self.directory, base_offset, self.config, self.clock, self.rng)
-            self.segments.add(segment)
-            self.producers.update_map_end_offset(base_offset)
-            self.producers.take_snapshot()
+            segment = Segment.create(self.pool, self.directory, base_offset, self.config, self.clock, self.rng, sync=False)
         except OSError as error:
             # As long as there is a last segment, a full disk costs no more than the roll: the next append tries again.
             raise (self.refuse if active.base_offset in self.segments else self.fail)(error) from error
-        self.scheduler.soon(lambda: self.flush(base_offset))
+        self.segments.add(segment)
+        self.producers.update_map_end_offset(base_offset)
+        self._settle_roll()
+        self.flush_aside(base_offset)
         return segment
 
-    def flush(self, up_to: int | None = None) -> None:
-        """Make everything below `up_to` (by default: everything) durable, then move the recovery point."""
-        target = self.end_offset if up_to is None else up_to
-        if target <= self.recovery_point or self.is_failed:
-            return
-        try:
-            for segment in self.segments.between(min(self.recovery_point, target), target):
-                segment.flush()
-            self.pool.disk.sync_directory(self.directory)
-        except OSError as error:
-            # A failed fsync is never repeated: the kernel may have dropped the pages it could not write.
-            raise self.fail(error) from error
-        self.recovery_point = target
-        self.last_flush_ms = self.clock.now_ms()
+    def _settle_roll(self) -> None:
+        """Make the new segment's name durable, and write a snapshot of the producers."""
+        self._is_name_unsynced = True
+        snapshot = self.producers.encoded_snapshot()
+        disk, directory, producers = self.pool.disk, self.directory, self.producers
+
+        def work() -> None:
+            disk.sync_directory(directory)
+            if snapshot is not None:
+                producers.write_snapshot(snapshot)
+
+        def done(_: None) -> None:
+            self._is_name_unsynced = False
+            if snapshot is not None:
+                producers.note_snapshot(snapshot)
+
+        def failed(error: OSError) -> None:
+            self._is_name_unsynced = False
+            raise self.refuse(error) from error
+
+        self.aside(work, done, failed)
 
     # Watermarks.
 
@@ -211,45 +210,67 @@ class Log(AppendableLog):
         assert survivor is not None, "the active segment survives"
         if survivor.base_offset > self.start_offset:
             self.increment_start(survivor.base_offset)
-        try:
-            self.owner.publish_start(self, self.start_offset)
-        except OSError as error:
+        for segment in doomed:
+            self.segments.remove(segment.base_offset)
+
+        def refused(error: OSError) -> None:
+            for segment in doomed:
+                self.segments.add(segment)
             raise self.refuse(error) from error
-        try:
-            self._remove_segments(doomed)
-        except OSError as error:
-            raise self.fail(error) from error
+
+        self.aside(self.owner.publish_start(self, self.start_offset), lambda _: self._published(doomed), refused)
         return len(doomed)
 
-    def _remove_segments(self, doomed: Iterable[Segment], keep_snapshots: bool = False, step_by_step: bool = False) -> None:
+    def _published(self, doomed: Sequence[Segment]) -> None:
+        try:
+            for segment in doomed:
+                self._retire(segment)
+        except OSError as error:
+            raise self.fail(error) from error
+        disk, directory = self.pool.disk, self.directory
+        self.aside(lambda: disk.sync_directory(directory), lambda _: None, self._failed)
+
+    def _remove_segments(self, doomed: Iterable[Segment], step_by_step: bool = False) -> None:
         """`step_by_step`: each step is durable before the next; a crash leaves all segments up to some one, with all their files."""
         for segment in doomed:
             self.segments.remove(segment.base_offset)
-            segment.change_suffix(names.DELETED, step_by_step)
-            snapshot = None if keep_snapshots else self.producers.rename_snapshot_for_delete(segment.base_offset)
-            self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
+            self._retire(segment, step_by_step)
         self.pool.disk.sync_directory(self.directory)
+
+    def _retire(self, segment: Segment, step_by_step: bool = False) -> None:
+        """Rename the files of a segment that is in the log no more. Whoever still reads them has until the delay is over."""
+        segment.change_suffix(names.DELETED, step_by_step)
+        self.unlink_later(segment, self.producers.rename_snapshot_for_delete(segment.base_offset))
+
+    def unlink_later(self, segment: Segment, snapshot: str | None) -> None:
+        def unlink() -> None:
+            if self.is_closed:
+                return  # the next start, or whoever deletes the whole directory, removes the same files
+            segment.close_handles()
+            paths = [segment.path(kind) for kind in names.SEGMENT_SUFFIXES]
+            disk = self.pool.disk
+            gone = [*paths, snapshot] if snapshot else paths
+            self.aside(lambda: remove_files(disk, gone), lambda _: None, self._failed, Lane.BULK)
+
+        self.scheduler.later(self.config.file_delete_delay_ms, unlink)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Put cleaned segments, complete and named `.cleaned`, in the place of others. What they replace is unlinked later."""
-        kept = {segment.base_offset for segment in new}
+        swap = self.swap(new, old)
         try:
-            for segment in swap_segments(self.segments, new, old):
-                snapshot = None if segment.base_offset in kept else self.producers.rename_snapshot_for_delete(segment.base_offset)
-                self.scheduler.later(self.config.file_delete_delay_ms, self._deletion(segment, snapshot))
+            swap.finish()
         except OSError as error:
             raise self.fail(error) from error
 
-    def _deletion(self, segment: Segment, snapshot: str | None) -> Callable[[], None]:
-        def delete() -> None:
-            try:
-                segment.delete()
-                if snapshot is not None:
-                    remove_file(self.pool.disk, snapshot)
-            except OSError as error:
-                self.fail(error)
+    def swap(self, new: Sequence[Segment], old: Sequence[Segment]) -> Swap:
+        """The same, to be done step by step."""
+        kept = {segment.base_offset for segment in new}
 
-        return delete
+        def retire(segment: Segment) -> None:
+            snapshot = None if segment.base_offset in kept else self.producers.rename_snapshot_for_delete(segment.base_offset)
+            self.unlink_later(segment, snapshot)
+
+        return Swap(self.segments, new, old, retire)
 
     # Truncating.
 
@@ -266,6 +287,7 @@ class Log(AppendableLog):
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        self.scheduler.settle()
         self._publish_lower(offset, offset)
         try:
             doomed = [segment for segment in self.segments if segment.base_offset > offset]
@@ -287,6 +309,7 @@ class Log(AppendableLog):
     def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
         start_offset = offset if start_offset is None else start_offset
+        self.scheduler.settle()
         self._publish_lower(offset, start_offset)
         try:
             self._remove_segments(reversed(list(self.segments)), step_by_step=True)
@@ -304,7 +327,7 @@ class Log(AppendableLog):
             if end_offset < self.recovery_point:
                 self.owner.publish_recovery_point(self, end_offset)
             if start_offset < self.start_offset:
-                self.owner.publish_start(self, start_offset)
+                self.owner.publish_start(self, start_offset)()
         except OSError as error:
             raise self.refuse(error) from error
 
@@ -331,6 +354,7 @@ class Log(AppendableLog):
         """Snapshot, trim, flush. After this the files are as Kafka leaves them on a clean shutdown."""
         if self.is_closed:
             return
+        self.settle()
         self.is_closed = True
         try:
             if not self.is_failed and not self.is_read_only:
@@ -344,9 +368,11 @@ class Log(AppendableLog):
             segment.close_handles()
 
     def _settle(self) -> None:
+        active = self.segments.active
+        if self.recovery_point == self.end_offset and not active.is_active:
+            return  # as it was loaded: of ten thousand partitions most are
         try:
             self.producers.take_snapshot()
-            active = self.segments.active
             active.seal()
             for segment in self.segments.from_offset(min(self.recovery_point, active.base_offset)):
                 segment.flush()
@@ -368,3 +394,6 @@ class Log(AppendableLog):
         logger.error("%s: offline after %s", self.directory, error)
         self.owner.failed(self, error)
         return KafkaStorage(f"{self.directory}: {error.strerror or error}; the directory is offline")
+
+    def _failed(self, error: OSError) -> None:
+        raise self.fail(error) from error

@@ -2,14 +2,15 @@
 
     startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints,
                   load every partition in it
-    while it runs create, delete and look up logs; checkpoint offsets; flush what is due; retention; forget idle producers
+    while it runs create, delete and look up logs; what they need now and then is `upkeep`, and `cleaner`
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 
 A directory that fails goes offline with all its logs; the others go on. When none is left there is nothing to manage
 and startup raises.
 
 Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the
-manager calls `tick` now and then; nothing here starts a thread or looks at a clock that was not given to it.
+manager calls `tick` now and then, or runs the pieces of `upkeep` between other things; nothing here starts a thread or looks at
+a clock that was not given to it.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, MilepostError
 from milepost.files import Disk, HandlePool
 from milepost.log import partition_metadata
-from milepost.log.appending import DISK_FULL
 from milepost.log.cleaner_manager import CleanerManager
-from milepost.log.directory import DataDirectory
+from milepost.log.directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from milepost.log.loading import LogLoader
-from milepost.log.log import Log, Owner
+from milepost.log.log import Log
 from milepost.log.open import last_segment_size
+from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition, delete_directory_name, parse_directory_name, validate_topic_name
-from milepost.log.retention import delete_old_segments
-from milepost.log.scheduler import Scheduler
+from milepost.log.scheduler import Lane, Scheduler
+from milepost.log.upkeep import Upkeep
 
 logger = logging.getLogger("milepost.log")
 
@@ -63,8 +64,8 @@ class LogManager(Owner):
         self.directories: list[DataDirectory] = []
         self.offline: dict[str, str] = {}
         self._home: dict[TopicPartition, DataDirectory] = {}
-        self._due: dict[str, int] = {}
         self.cleaner = CleanerManager(self.clock, config)
+        self.upkeep = Upkeep(self)
 
     # Starting.
 
@@ -92,9 +93,15 @@ class LogManager(Owner):
         try:
             yield
         except BaseException:
-            for directory in self.directories:
-                directory.close(False, {})
+            self.abandon()
             raise
+
+    def abandon(self) -> None:
+        """Let go of everything that was opened, without a word about it on disk: the start went wrong."""
+        for log in self.logs.values():
+            log.close_handles()
+        for directory in self.directories:
+            directory.close(False, {})
 
     def _ensure_one_online(self) -> None:
         if not self.directories:
@@ -114,7 +121,7 @@ class LogManager(Owner):
             for name in sorted(self.disk.listdir(directory.path)):
                 self._load_entry(directory, name)
         except OSError as error:
-            self._take_offline(directory, error)
+            self.take_offline(directory, error)
 
     def _load_entry(self, directory: DataDirectory, name: str) -> None:
         path = f"{directory.path}/{name}"
@@ -190,7 +197,7 @@ class LogManager(Owner):
                 return self.logs[partition]
             except OSError as error:
                 failure = error
-                self._take_offline(directory, error)
+                self.take_offline(directory, error)
         raise KafkaStorage(f"{partition}: no data directory could take it: {failure}")
 
     def _load_of(self, directory: DataDirectory) -> int:
@@ -201,15 +208,17 @@ class LogManager(Owner):
         log = self.logs.pop(partition, None)
         if log is None:
             raise InvalidArgument(f"{partition}: there is no such log")
+        log.settle()
+        log.is_closed = True
+        self.cleaner.forget(partition)
         directory = self._home.pop(partition)
         log.close_handles()
         doomed = f"{directory.path}/{delete_directory_name(partition, uuid.UUID(int=self.rng.getrandbits(128)).hex)}"
         self.disk.rename(log.directory, doomed)
         self.disk.sync_directory(directory.path)
-        self.cleaner.forget(partition)
         if partition in directory.cleaner_offsets:
             kept = {name: offset for name, offset in directory.cleaner_offsets.items() if name != partition}
-            directory.write_cleaner_offsets(kept)
+            self.upkeep.write(directory, CLEANER_OFFSETS, kept)
         self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
 
     def _removal(self, path: str) -> Callable[[], None]:
@@ -218,102 +227,52 @@ class LogManager(Owner):
                 self.disk.unlink(f"{path}/{name}")
             self.disk.rmdir(path)
 
-        return remove
+        def failed(error: OSError) -> None:
+            logger.warning("%s: cannot be removed: %s; the next start tries again", path, error.strerror)
+
+        return lambda: self.scheduler.aside(remove, lambda _: None, failed, Lane.BULK)
 
     # Work around the logs.
 
     def tick(self) -> None:
-        """Whatever is due by the clock: delayed deletions, flushes, checkpoints, retention, idle producers."""
-        self.scheduler.run_due()
-        self._every(self.config.log_flush_offset_checkpoint_interval_ms, "recovery points", self.checkpoint_recovery_points)
-        self._every(self.config.log_flush_start_offset_checkpoint_interval_ms, "log starts", self.checkpoint_log_starts)
-        self._every(self.config.replica_high_watermark_checkpoint_interval_ms, "high watermarks", self.checkpoint_high_watermarks)
-        self._every(self.config.log_retention_check_interval_ms, "retention", self.retain)
-        self._every(self.config.producer_id_expiration_check_interval_ms, "producers", self.expire_producers)
-        self._every(self.config.log_flush_scheduler_interval_ms, "flush", self.flush_due)
-
-    def _every(self, interval_ms: int, name: str, work: Callable[[], object]) -> None:
-        now = self.clock.now_ms()
-        if now >= self._due.setdefault(name, now + max(interval_ms, self.config.log_initial_task_delay_ms)):
-            self._due[name] = now + interval_ms
-            work()
-
-    def retain(self) -> int:
-        """One retention pass over all logs; how many segments went. Compacted ones go through the cleaner, which may be at work on them."""
-        return sum(delete_old_segments(log) for log in self.online() if not log.config.compact) + self.cleaner.retain(self.logs)
-
-    def expire_producers(self) -> None:
-        for log in self.online():
-            log.producers.remove_expired(self.clock.now_ms())
-
-    def flush_due(self) -> None:
-        for log in self.online():
-            if self.clock.now_ms() - log.last_flush_ms >= log.config.flush_ms:
-                log.flush()
+        """All that is due by the clock, at once."""
+        for _ in self.upkeep.pieces():
+            pass
 
     def clean(self) -> Log | None:
         """Clean the filthiest compacted log, if one is dirty enough."""
-        return self.cleaner.clean_filthiest(self.logs, self._cleaner_offsets(), self._write_cleaner_offset)
+        return self.cleaner.clean_filthiest(self.logs, self.cleaner_offsets(), self.write_cleaner_offset)
 
-    def _cleaner_offsets(self) -> dict[TopicPartition, int]:
+    def cleaner_offsets(self) -> dict[TopicPartition, int]:
         return {partition: offset for directory in self.directories for partition, offset in directory.cleaner_offsets.items()}
 
-    def _write_cleaner_offset(self, partition: TopicPartition, offset: int) -> None:
+    def write_cleaner_offset(self, partition: TopicPartition, offset: int) -> None:
         directory = self._home[partition]
-        directory.write_cleaner_offsets({**directory.cleaner_offsets, partition: offset})
+        self.upkeep.write(directory, CLEANER_OFFSETS, {**directory.cleaner_offsets, partition: offset})
 
     def online(self) -> list[Log]:
         return [log for log in self.logs.values() if not log.is_failed]
 
-    # Checkpoints.
-
-    def checkpoint_recovery_points(self) -> None:
-        for directory in list(self.directories):
-            points = {log.partition: log.recovery_point for log in self._logs_in(directory)}
-            self._checkpoint(directory, directory.write_recovery_points, points)
-
-    def checkpoint_log_starts(self) -> None:
-        for directory in list(self.directories):
-            moved = [log for log in self._logs_in(directory) if log.start_offset > log.segments.first.base_offset]
-            self._checkpoint(directory, directory.write_log_starts, {log.partition: log.start_offset for log in moved})
-
-    def checkpoint_high_watermarks(self) -> None:
-        for directory in list(self.directories):
-            marks = {log.partition: log.high_watermark for log in self._logs_in(directory)}
-            self._checkpoint(directory, directory.write_high_watermarks, marks)
-
-    def _checkpoint(
-        self, directory: DataDirectory, write: Callable[[Mapping[TopicPartition, int]], None], offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        """An older checkpoint costs time at the next start, no record: one that finds no room is left for the next time."""
-        try:
-            write(offsets)
-        except OSError as error:
-            if error.errno not in DISK_FULL:
-                self._take_offline(directory, error)
-            else:
-                where = error.filename or directory.path
-                logger.warning("%s: %s; the checkpoint is written when there is room again", where, error.strerror)
-
-    def _logs_in(self, directory: DataDirectory) -> list[Log]:
-        return [log for log in self.online() if self._home[log.partition] is directory]
+    def logs_in(self, directory: DataDirectory) -> Iterator[Log]:
+        return (log for log in self.online() if self._home.get(log.partition) is directory)
 
     # What logs tell their owner.
 
-    def publish_start(self, log: Log, start_offset: int) -> None:
+    def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
         directory = self._home[log.partition]
-        directory.write_log_starts({**directory.log_starts, log.partition: start_offset})
+        return directory.publish(LOG_STARTS, {**directory.log_starts, log.partition: start_offset})
 
     def publish_recovery_point(self, log: Log, offset: int) -> None:
         directory = self._home[log.partition]
-        directory.write_recovery_points({**directory.recovery_points, log.partition: offset})
+        self.scheduler.settle()  # else an older checkpoint that is on its way would follow this one
+        directory.write(RECOVERY_POINTS, {**directory.recovery_points, log.partition: offset})
 
     def failed(self, log: Log, error: OSError) -> None:
         directory = self._home.get(log.partition)
         if directory in self.directories:
-            self._take_offline(directory, error)
+            self.take_offline(directory, error)
 
-    def _take_offline(self, directory: DataDirectory, error: OSError) -> None:
+    def take_offline(self, directory: DataDirectory, error: OSError) -> None:
         self.directories.remove(directory)
         self._offline(directory.path, error)
         for log in self.online():
@@ -331,11 +290,11 @@ class LogManager(Owner):
     def shutdown(self) -> None:
         """Close all logs; a directory whose logs all closed without an error gets the marker of a clean stop."""
         closed = {log.partition for log in self.online() if self._close(log)}
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
-        self.checkpoint_high_watermarks()
+        for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            for _ in self.upkeep.checkpoint(name):
+                pass
         for directory in self.directories:
-            logs = self._logs_in(directory)
+            logs = list(self.logs_in(directory))
             marked = {str(log.partition): (log.end_offset, log.segments.active.size) for log in logs}
             directory.close(all(log.partition in closed for log in logs), marked)
         self.directories = []

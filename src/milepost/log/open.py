@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import posixpath
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from milepost.clock import Clock, SystemClock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, HandlePool, Overlay
-from milepost.log.directory import DataDirectory
+from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from milepost.log.loading import LogLoader
-from milepost.log.log import Log, Owner
+from milepost.log.log import Log
+from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition, parse_directory_name
 from milepost.segment import names
 
@@ -122,11 +123,11 @@ class LoneOwner(Owner):
     def __init__(self, directory: DataDirectory):
         self.directory = directory
 
-    def publish_start(self, log: Log, start_offset: int) -> None:
-        self.directory.write_log_starts({**self.directory.log_starts, log.partition: start_offset})
+    def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
+        return self.directory.publish(LOG_STARTS, {**self.directory.log_starts, log.partition: start_offset})
 
     def publish_recovery_point(self, log: Log, offset: int) -> None:
-        self.directory.write_recovery_points({**self.directory.recovery_points, log.partition: offset})
+        self.directory.write(RECOVERY_POINTS, {**self.directory.recovery_points, log.partition: offset})
 
     def closed(self, log: Log) -> None:
         directory = self.directory
@@ -137,9 +138,9 @@ class LoneOwner(Owner):
         if log.start_offset <= log.segments.first.base_offset:
             del starts[log.partition]
         try:
-            directory.write_recovery_points({**directory.recovery_points, log.partition: log.recovery_point})
-            directory.write_log_starts(starts)
-            directory.write_high_watermarks({**directory.high_watermarks, log.partition: log.high_watermark})
+            directory.write(RECOVERY_POINTS, {**directory.recovery_points, log.partition: log.recovery_point})
+            directory.write(LOG_STARTS, starts)
+            directory.write(HIGH_WATERMARKS, {**directory.high_watermarks, log.partition: log.high_watermark})
             directory.close(
                 self._was_clean(log), {**directory.marked, str(log.partition): (log.end_offset, log.segments.active.size)}
             )

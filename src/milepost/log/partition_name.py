@@ -16,7 +16,7 @@ Not promised: that the name round-trips. `t-007` is partition 7, as it is for Ka
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from milepost.errors import InvalidArgument, KafkaStorage
 
@@ -34,8 +34,7 @@ ENDS_WITH_SUFFIX = re.compile(r"-(delete|stray|future)\Z")
 DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
+class TopicPartition(NamedTuple):
     topic: str
     partition: int
 

@@ -127,6 +127,15 @@ class ProducerEntry:
                 return known
         return None
 
+    def expects(self, epoch: int, sequence: int) -> bool:
+        """Whether a batch that is in no transaction simply goes on behind the last one. False decides nothing."""
+        return (
+            epoch == self.epoch
+            and self.current_txn_first_offset is None
+            and bool(self.batches)
+            and self.batches[-1].last_sequence + 1 == sequence
+        )
+
     def set_epoch(self, epoch: int) -> None:
         """Sequences start again with an epoch, so the batches of another one say nothing about the next."""
         if epoch != self.epoch:

@@ -145,6 +145,10 @@ class ProducerStateManager:
             entry.lower_to(sequence, epoch)
         return entry.guard
 
+    @property
+    def is_verifying(self) -> bool:
+        return bool(self._verifications)
+
     def verification_guard(self, producer_id: int) -> VerificationGuard | None:
         entry = self._verifications.get(producer_id)
         return None if entry is None else entry.guard
@@ -166,10 +170,11 @@ class ProducerStateManager:
 
     # Time.
 
-    def remove_expired(self, now_ms: int) -> None:
-        """Forget producers without an open transaction that were silent for `expiration_ms`, and verifications as old."""
-        for producer_id, entry in list(self.producers.items()):
-            if entry.is_expired(now_ms, self.expiration_ms):
+    def remove_expired(self, now_ms: int, producer_ids: Iterable[int] | None = None) -> None:
+        """Forget producers, of these or all, without an open transaction that were silent for `expiration_ms`; verifications as old too."""
+        for producer_id in list(self.producers) if producer_ids is None else producer_ids:
+            entry = self.producers.get(producer_id)
+            if entry is not None and entry.is_expired(now_ms, self.expiration_ms):
                 del self.producers[producer_id]
         for producer_id, verification in list(self._verifications.items()):
             if now_ms - verification.timestamp >= self.expiration_ms:
@@ -183,11 +188,28 @@ class ProducerStateManager:
 
     def take_snapshot(self) -> str | None:
         """Write the state as it stands, named by `map_end_offset`; nothing when the last snapshot is as new."""
+        snapshot = self.encoded_snapshot()
+        if snapshot is None:
+            return None
+        path = self.write_snapshot(snapshot)
+        self.note_snapshot(snapshot)
+        return path
+
+    def encoded_snapshot(self) -> tuple[int, bytes] | None:
+        """Offset and content of the snapshot that is due; None when the last one is as new."""
         if self.map_end_offset <= self.last_snapshot_offset:
             return None
-        path = self._files.write(self.map_end_offset, encode_snapshot(self.producers.values()))
-        self.last_snapshot_offset = self.map_end_offset
-        return path
+        return self.map_end_offset, encode_snapshot(self.producers.values())
+
+    def write_snapshot(self, snapshot: tuple[int, bytes]) -> str:
+        """The file only, so that another thread may do it; its path."""
+        return self._files.write(*snapshot)
+
+    def note_snapshot(self, snapshot: tuple[int, bytes]) -> None:
+        """The file is there."""
+        offset, _ = snapshot
+        self._files.add(offset)
+        self.last_snapshot_offset = max(self.last_snapshot_offset, offset)
 
     def remove_snapshot(self, offset: int) -> None:
         self._files.remove(offset)

@@ -35,12 +35,14 @@ class SnapshotFiles:
         return f"{self.directory}/{snapshot_name(offset)}"
 
     def write(self, offset: int, data: bytes) -> str:
-        """Put the snapshot at `offset` in place, whole or not at all (rule W-4); its path."""
+        """Put the snapshot at `offset` in place, whole or not at all (rule W-4); its path. `add` makes it known."""
         path = self.path(offset)
         replace_file(self.disk, path, data)
+        return path
+
+    def add(self, offset: int) -> None:
         if offset not in self:
             insort(self._offsets, offset)
-        return path
 
     def read(self, offset: int) -> list[SnapshotEntry]:
         path = self.path(offset)

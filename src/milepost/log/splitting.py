@@ -11,7 +11,7 @@ import random
 
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.log.segments import LogSegments
-from milepost.log.swap import swap_segments
+from milepost.log.swap import Swap
 from milepost.segment import names
 from milepost.segment.append_unit import AppendUnit
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -46,7 +46,9 @@ def split_overflowed(segment: Segment, segments: LogSegments) -> list[Segment]:
         piece.seal()
         piece.flush()
         segment.pool.disk.set_mtime(piece.log.path, mtime)
-    for old in swap_segments(segments, pieces, [segment]):
+    replaced: list[Segment] = []
+    Swap(segments, pieces, [segment], replaced.append).finish()
+    for old in replaced:
         old.delete()
     return pieces
 

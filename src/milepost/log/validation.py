@@ -74,6 +74,10 @@ class Validator:
         self.keeps_codec = config.compression_type == "producer"
         # The per-append profile notes the record, not the batch, that brought the largest timestamp.
         self.exact_time_offset = exact_time_offset
+        # Nothing to change in a batch but its offset and epoch, no key to look for, nothing to wait for: see `quick_append`.
+        self.is_ordinary = (
+            self.keeps_codec and not (self.stamps or self.is_compacted or exact_time_offset) and config.flush_messages == LONG_MAX
+        )
 
     def validate(
         self, batches: Sequence[AnyBatch], offset: int, leader_epoch: int, now_ms: int, origin: AppendOrigin
@@ -93,7 +97,8 @@ class Validator:
         any_time = self.takes_any_time and not batch.attributes & LOG_APPEND_TIME_FLAG
         if (null_key >= 0 and self.is_compacted) or not (any_time or self.times_in_bounds(batch, smallest, largest, now_ms)):
             refuse_records(batch, self.config, now_ms)
-        if (is_compressed and not sequential) or (not self.keeps_codec and self.changes_codec(batch)):
+        # Kafka counts anew in compressed batches only. Left as they are, a client's numbers would send readers past the log end.
+        if not sequential or (not self.keeps_codec and self.changes_codec(batch)):
             return rebuild(batch, offset, leader_epoch, self.config, now_ms if stamps else None)
         if stamps:
             largest = now_ms

@@ -24,6 +24,8 @@ logger = logging.getLogger("milepost.net")
 
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 PAUSE_SECONDS = 0.1
+# A peer that acknowledges nothing for so long is gone.
+USER_TIMEOUT_MS = 30_000
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 
 
@@ -70,22 +72,27 @@ class Acceptor:
 
     def _on_ready(self, events: int) -> None:
         while True:
+            wait = self.limits.wait_seconds(self._loop.monotonic())
+            if wait > 0:
+                self._pause(wait)
+                return
             try:
                 sock, address = self._socket.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in OUT_OF_DESCRIPTORS:
-                    self._pause(error)
+                    logger.warning("%s: %s; new connections wait", self.listener, error.strerror)
+                    self._pause(PAUSE_SECONDS)
                     return
                 continue  # the peer went away before it was accepted
             self._admit(sock, address[0], address[1])
 
-    def _pause(self, error: OSError) -> None:
-        logger.warning("%s: %s; new connections wait", self.listener, error.strerror)
+    def _pause(self, seconds: float) -> None:
+        """New connections wait in the kernel."""
         fd = self._socket.fileno()
         self._loop.modify(fd, 0)
-        self._loop.later(PAUSE_SECONDS, lambda: self._loop.modify(fd, READ) if self._socket.fileno() >= 0 else None)
+        self._loop.later(seconds, lambda: self._loop.modify(fd, READ) if self._socket.fileno() >= 0 else None)
 
     def _admit(self, sock: socket.socket, host: str, port: int) -> None:
         if not self.limits.admits(host):
@@ -98,6 +105,7 @@ class Acceptor:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
             for option, value in KEEP_ALIVE:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
             if self._send_buffer > 0:
@@ -112,7 +120,7 @@ class Acceptor:
     def _make_room(self) -> None:
         channels = [channel for channel in (processor.least_recently_used() for processor in self._processors) if channel]
         if channels:
-            oldest = min(channels, key=lambda channel: channel.last_active)
+            oldest = min(channels, key=lambda channel: channel.recency)
             oldest.processor.close(oldest, "made room for a new connection")
 
     def stop(self) -> None:

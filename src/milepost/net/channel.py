@@ -1,110 +1,72 @@
-"""One connection: the bytes that came in, the bytes that go out, and whether it may be read.
-
-A frame on the wire is four bytes of size and that many bytes of request. What is received is handed on as views of
-the processor's receive buffer where whole frames lie in it; only the piece of a frame at its end is kept here. Memory
-grows with what a peer has sent, never with what it announces.
-"""
+"""One connection: the frames that come in (`frame_input`), the bytes that go out, and whether it may be read."""
 
 from __future__ import annotations
 
 import socket
-import struct
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from milepost.errors import MalformedMessage
 from milepost.net.event_loop import READ
+from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
     from milepost.net.processor import Processor
-    from milepost.net.request import Outgoing
+    from milepost.net.request import Outgoing, Request
+    from milepost.net.shortcut import Bunch, Shortcut
 
-_frame_size = struct.Struct(">i").unpack_from
-SIZE_BYTES = 4
 MOST_BUFFERS = 64  # of one gathering write; the kernel takes up to 1024
 
 
-class Channel:
+class Channel(FrameInput):
     __slots__ = (
-        "_kept",
         "_out",
-        "_view",
-        "deadline",
+        "answered",
         "fd",
+        "frame_since",
         "interest",
         "is_advancing",
         "is_open",
+        "is_starved",
         "last_active",
         "listener",
         "mute",
+        "opened_at",
         "out_bytes",
-        "peer",
         "processor",
-        "sock",
+        "reserved",
+        "shortcut",
         "state",
+        "stuck_since",
     )
 
-    def __init__(self, sock: socket.socket, peer: str, listener: str, processor: Processor, now: float):
-        self.sock = sock
+    def __init__(self, sock: socket.socket, peer: str, listener: str, processor: Processor, now: float, buffers: ReceiveBuffers):
+        super().__init__(sock, peer, buffers)
         self.fd = sock.fileno()
-        self.peer = peer
         self.listener = listener
         self.processor = processor
-        self.last_active = now
+        self.opened_at = self.last_active = now
         self.mute = MuteState.NOT_MUTED
         self.is_open = True
         self.is_advancing = False
         self.interest = READ
-        # When the frame that is coming in must be complete: a peer that sends a byte a second does not stay for ever.
-        self.deadline: float | None = None
+        # Since when the frame that is coming in has been coming: a peer that sends a byte a second does not stay for ever.
+        self.frame_since: float | None = None
+        # Since when the peer has taken nothing of what is to be sent.
+        self.stuck_since: float | None = None
+        # Bytes of the memory pool, and whether it had none left for this connection.
+        self.reserved = 0
+        self.is_starved = False
+        # Requests whose answers have not left yet.
+        self.answered: list[Request | Bunch] = []
         # Whatever the layer above remembers about a connection: client name, fetch session, principal.
         self.state: dict[str, object] = {}
-        self._kept = bytearray()
-        self._view = memoryview(b"")
+        # Set by the layer above when it knows what comes next.
+        self.shortcut: Shortcut | None = None
         self._out: deque[memoryview | FileSlice] = deque()
         self.out_bytes = 0
-
-    # In.
-
-    def feed(self, received: memoryview) -> None:
-        """Take in what was received. The views that `next_frame` gives are valid until `keep_rest`."""
-        if self._kept:
-            self._kept += received
-            received = memoryview(self._kept)
-        self._view = received
-
-    def next_frame(self, most: int) -> memoryview | None:
-        """The next whole request, or None until more is received. A size that cannot be raises."""
-        view = self._view
-        if len(view) < SIZE_BYTES:
-            return None
-        size: int = _frame_size(view)[0]
-        if not 0 < size <= most:
-            raise MalformedMessage(
-                f"{self.peer}: a frame of {size} bytes was announced; allowed are 1 to {most}{hint(bytes(view[:4]))}"
-            )
-        if len(view) < SIZE_BYTES + size:
-            return None
-        self._view = view[SIZE_BYTES + size :]
-        return view[SIZE_BYTES : SIZE_BYTES + size]
-
-    def keep_rest(self) -> None:
-        """Keep what is left of a frame before the receive buffer is used again."""
-        rest, self._view = self._view, memoryview(b"")
-        kept = bytearray(rest)
-        rest.release()
-        self._kept = kept
-
-    @property
-    def has_input(self) -> bool:
-        return bool(self._kept)
-
-    def resume_input(self) -> None:
-        """Look again at what was kept: the connection was muted with frames behind the one in hand."""
-        self._view = memoryview(self._kept)
 
     # Out.
 
@@ -125,6 +87,8 @@ class Channel:
         return True
 
     def _send_buffers(self) -> int:
+        if len(self._out) == 1:
+            return self._send_one()
         buffers: list[memoryview] = []
         for piece in self._out:
             if isinstance(piece, FileSlice) or len(buffers) == MOST_BUFFERS:
@@ -138,6 +102,16 @@ class Channel:
                 break
             left -= len(buffer)
             self._out.popleft()
+        return sent
+
+    def _send_one(self) -> int:
+        piece = self._out[0]
+        assert not isinstance(piece, FileSlice)
+        sent = self.sock.send(piece)
+        if sent < len(piece):
+            self._out[0] = piece[sent:]
+        else:
+            self._out.clear()
         return sent
 
     def _send_file(self) -> int:
@@ -158,14 +132,10 @@ class Channel:
         self.mute = after(self.mute, event)
 
     @property
+    def recency(self) -> tuple[bool, float]:
+        """Who goes first when there is no room: connections that never said a word, then those that said none for longest."""
+        return self.last_active > self.opened_at, self.last_active
+
+    @property
     def is_muted(self) -> bool:
         return self.mute is not MuteState.NOT_MUTED
-
-
-def hint(start: bytes) -> str:
-    """Who talks like that? A size that makes no sense is often the start of another protocol."""
-    if start[:2] == b"\x16\x03":
-        return "; this looks like a TLS client on a plaintext listener"
-    if start in (b"GET ", b"POST", b"HEAD", b"PUT "):
-        return "; this looks like an HTTP client"
-    return "; this looks like an SSH client" if start == b"SSH-" else ""

@@ -3,7 +3,10 @@
 An own loop over epoll: the broker needs to drain its control plane between two data requests and to batch all answers
 of a pass into one write, which a general-purpose loop does not offer, and it starts in a fraction of the time.
 
-Everything a loop calls runs on its thread, one thing at a time. `post` is the only method that other threads may call.
+Everything a loop calls runs on its thread, one thing at a time. Other threads may call `post`, `later` and `stop`.
+
+A loop knows how much it has to do: `idle_seconds` is the time it has waited in all, `longest_pass` the longest time between
+two waits since somebody looked last, which is how long a socket that became ready may have been left alone.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import heapq
 import logging
 import select
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +26,7 @@ logger = logging.getLogger("milepost.net")
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+GONE = select.EPOLLHUP | select.EPOLLERR
 
 Task = Callable[[], object]
 OnReady = Callable[[int], None]
@@ -53,6 +58,11 @@ class EventLoop:
         self._waked.setblocking(False)
         self.register(self._waked.fileno(), READ, self._drain_waker)
         self.is_running = False
+        self._thread: int | None = None
+        # When the pass that is running began.
+        self.now = monotonic()
+        self.idle_seconds = 0.0
+        self.longest_pass = 0.0
 
     # Sockets.
 
@@ -75,8 +85,14 @@ class EventLoop:
 
     def later(self, seconds: float, task: Task) -> Timer:
         timer = Timer(self.monotonic() + seconds, task)
-        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
+        if self._thread is None or self._thread == threading.get_ident():
+            self._push(timer)
+        else:
+            self.post(lambda: self._push(timer))
         return timer
+
+    def _push(self, timer: Timer) -> None:
+        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
     def post(self, task: Task) -> None:
         """Have `task` run on the loop's thread. Safe from any thread."""
@@ -84,7 +100,7 @@ class EventLoop:
         self.wake()
 
     def wake(self) -> None:
-        with suppress(BlockingIOError):  # the pipe is full of earlier wake-ups
+        with suppress(OSError):  # full of earlier wake-ups, or closed: a second signal to stop comes whenever it likes
             self._waker.send(b"\0")
 
     def _drain_waker(self, events: int) -> None:
@@ -94,9 +110,11 @@ class EventLoop:
     # Running.
 
     def run(self) -> None:
+        self._thread = threading.get_ident()
         self.is_running = True
         while self.is_running:
             self.run_once()
+        self._thread = None
 
     def stop(self) -> None:
         self.is_running = False
@@ -104,26 +122,32 @@ class EventLoop:
 
     def run_once(self, timeout: float | None = None) -> None:
         """Wait for something to do, at most until the next timer, and do it."""
+        before = self.monotonic()
+        busy = before - self.now
+        if busy > self.longest_pass:
+            self.longest_pass = busy
+        ready = self._epoll.poll(self._patience(timeout, before))
+        self.now = now = self.monotonic()
+        self.idle_seconds += now - before
         handlers = self._handlers
-        for fd, events in self._epoll.poll(self._patience(timeout)):
+        for fd, events in ready:
             on_ready = handlers.get(fd)
             if on_ready is not None:  # an earlier handler of this pass may have closed it
                 on_ready(events)
         while self._posted:
             self._posted.popleft()()
-        if self._timers:
-            self._run_due()
+        if self._timers and self._timers[0][0] <= now:
+            self._run_due(now)
 
-    def _patience(self, timeout: float | None) -> float:
+    def _patience(self, timeout: float | None, now: float) -> float:
         if self._posted:
             return 0
-        waits = [] if timeout is None else [timeout]
-        if self._timers:
-            waits.append(max(0.0, self._timers[0][0] - self.monotonic()))
-        return min(waits, default=-1)
+        if not self._timers:
+            return -1 if timeout is None else timeout
+        until_timer = max(0.0, self._timers[0][0] - now)
+        return until_timer if timeout is None else min(timeout, until_timer)
 
-    def _run_due(self) -> None:
-        now = self.monotonic()
+    def _run_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             task = heapq.heappop(self._timers)[2].task
             if task is not None:

@@ -1,8 +1,8 @@
 """The threads that take requests from a pooled request channel.
 
 The pool can be resized while it runs, between half and double its size, as Kafka allows: growing adds handlers at the
-end, shrinking ends the last ones once they are done with the request in hand. `average_idle` is the share of time the
-handlers waited for work (RequestHandlerAvgIdlePercent): 1 is idle, 0 overloaded.
+end, shrinking ends the last ones once they are done with the request in hand. `idle_seconds` is the time the handlers
+waited for work, divided by their number: its rate is RequestHandlerAvgIdlePercent, where 1 is idle and 0 overloaded.
 
 An exception that a handler lets through is a bug of ours, not of the request: it is reported as fatal, because a
 server that goes on after one would answer from a state nobody knows.
@@ -26,27 +26,28 @@ POLL_SECONDS = 0.3
 class RequestHandler:
     """One thread of the pool."""
 
-    def __init__(self, number: int, channel: PooledRequestChannel, fatal: Callable[[BaseException], None]):
+    def __init__(self, number: int, pool: RequestHandlerPool):
         self.number = number
-        self.idle_seconds = 0.0
-        self._channel = channel
-        self._fatal = fatal
+        self._pool = pool
         self._ended = False
         self.thread = threading.Thread(target=self._run, name=f"request-handler-{number}", daemon=True)
 
     def _run(self) -> None:
-        while not self._ended:
+        pool = self._pool
+        while not self._ended or (pool.is_ending and len(pool.channel)):
             start = time.monotonic()
-            request = self._channel.take(POLL_SECONDS)
+            request = pool.channel.take(POLL_SECONDS)
             now = time.monotonic()
-            self.idle_seconds += now - start
+            pool.waited(now - start)
             if request is None:
                 continue
             request.dequeued_at = now
             try:
-                self._channel.handler(request)
+                pool.channel.handle(request)
             except BaseException as error:
-                self._fatal(error)
+                # The processor may be waiting for room in the queue, and nobody may be left to make it.
+                pool.channel.end()
+                pool.fatal(error)
                 return
 
     def end(self) -> None:
@@ -55,15 +56,21 @@ class RequestHandler:
 
 class RequestHandlerPool:
     def __init__(self, size: int, channel: PooledRequestChannel, fatal: Callable[[BaseException], None]):
-        self._channel = channel
-        self._fatal = fatal
+        self.channel = channel
+        self.fatal = fatal
+        self.is_ending = False
+        self.idle_seconds = 0.0
+        self._idle_lock = threading.Lock()
         self._handlers: list[RequestHandler] = []
-        self._started = time.monotonic()
         self._grow_to(size)
 
     @property
     def size(self) -> int:
         return len(self._handlers)
+
+    def waited(self, seconds: float) -> None:
+        with self._idle_lock:
+            self.idle_seconds += seconds / max(1, self.size)
 
     def resize(self, size: int) -> None:
         """Change the number of handlers, to no less than half and no more than double."""
@@ -77,16 +84,13 @@ class RequestHandlerPool:
 
     def _grow_to(self, size: int) -> None:
         while len(self._handlers) < size:
-            handler = RequestHandler(len(self._handlers), self._channel, self._fatal)
+            handler = RequestHandler(len(self._handlers), self)
             self._handlers.append(handler)
             handler.thread.start()
 
-    @property
-    def average_idle(self) -> float:
-        elapsed = (time.monotonic() - self._started) * self.size
-        return min(1.0, sum(handler.idle_seconds for handler in self._handlers) / elapsed) if elapsed else 1.0
-
     def shutdown(self) -> None:
+        """End the handlers once the requests that wait are handled."""
+        self.is_ending = True
         for handler in self._handlers:
             handler.end()
         for handler in self._handlers:

@@ -12,27 +12,31 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
 from milepost.net.channel import Channel
-from milepost.net.event_loop import READ, WRITE, EventLoop
+from milepost.net.event_loop import GONE, READ, WRITE, EventLoop
+from milepost.net.frame_input import ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
+from milepost.net.refusals import Refusals
 from milepost.net.request import Request
+from milepost.net.request_channel import PooledRequestChannel, RequestChannel
+from milepost.net.shortcut import Bunch
 
 if TYPE_CHECKING:
     from milepost.net.request import Outgoing
-    from milepost.net.request_channel import RequestChannel
 
 logger = logging.getLogger("milepost.net")
 
-RECEIVE_BUFFER = 1 << 20
 MOST_WAITING_OUTPUT = 1 << 20
 MUTED, NOT_MUTED = MuteState.MUTED, MuteState.NOT_MUTED
+NO_BYTES = memoryview(b"")
 FRAME_SECONDS = 30.0
+STUCK_SECONDS = 30.0
 FRAME_BYTES_PER_SECOND = 64 << 10
 
 
@@ -43,26 +47,37 @@ class Processor:
         loop: EventLoop,
         requests: RequestChannel,
         *,
+        listener: str = "",
         max_request_bytes: int = 100 << 20,
         max_idle_seconds: float = 600.0,
         on_closed: Callable[[Channel], None] = lambda channel: None,
         between_requests: Callable[[], None] | None = None,
+        refusals: Refusals | None = None,
     ):
         self.number = number
+        self.listener = listener
         self.loop = loop
         self.requests = requests
         self.max_request_bytes = max_request_bytes
         self.max_idle_seconds = max_idle_seconds
         self.channels: OrderedDict[int, Channel] = OrderedDict()
+        self.refusals = refusals or Refusals(loop.monotonic)
         self._on_closed = on_closed
         self._between_requests = between_requests
-        self._buffer = bytearray(RECEIVE_BUFFER)
-        self._thread: int | None = None
+        self._buffers = ReceiveBuffers()
+        self._memory = requests.memory
+        self._starved: deque[Channel] = deque()
+        self.opened = self.closed = 0
+        self.is_reading = True
+        # Handlers run on threads of their own.
+        self.is_pooled = isinstance(requests, PooledRequestChannel)
+        self._takes_shortcuts = not self.is_pooled and between_requests is None
 
     # Connections.
 
     def accept(self, sock: socket.socket, peer: str, listener: str) -> Channel:
-        channel = Channel(sock, peer, listener, self, self.loop.monotonic())
+        channel = Channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
+        self.opened += 1
         self.channels[channel.fd] = channel
         self.loop.register(channel.fd, READ, lambda events: self._on_ready(channel, events))
         return channel
@@ -73,30 +88,57 @@ class Processor:
         channel.is_open = False
         if reason:
             logger.info("%s: connection closed: %s", channel.peer, reason)
+        if channel.out_bytes:
+            # The answers to requests before the one that is closed on.
+            with suppress(OSError):
+                channel.flush()
         self.loop.unregister(channel.fd)
         del self.channels[channel.fd]
+        channel.drop_input()
         channel.sock.close()
+        self.closed += 1
+        if channel.answered:
+            self._count(channel)
+        if channel.reserved:
+            self._reserve(channel, 0)
         self._on_closed(channel)
 
     def close_all(self) -> None:
         for channel in list(self.channels.values()):
             self.close(channel)
 
+    def stop_reading(self) -> None:
+        """Requests that are in hand are answered, and no more are taken."""
+        self.is_reading = False
+        for channel in self.channels.values():
+            if channel.interest & READ:
+                self._want(channel, 0)
+
+    @property
+    def is_sending(self) -> bool:
+        return any(channel.out_bytes for channel in self.channels.values())
+
     def close_idle(self) -> None:
-        """Close what has been silent for too long, and what has been sending one frame for too long."""
+        """Close what has been silent for too long, has been sending one frame for too long, or does not read its answers."""
         now = self.loop.monotonic()
         for channel in list(self.channels.values()):
-            if channel.deadline is not None and now > channel.deadline:
+            if channel.frame_since is not None and now > channel.frame_since + seconds_for(channel.held_bytes):
                 self.close(channel, "a request was not complete in time")
+            elif channel.stuck_since is not None and now > channel.stuck_since + STUCK_SECONDS:
+                self.close(channel, f"{channel.out_bytes} bytes are ready, and none was taken for {STUCK_SECONDS:.0f} seconds")
             elif now - channel.last_active > self.max_idle_seconds and not channel.is_muted:
                 self.close(channel, f"silent for {self.max_idle_seconds:.0f} seconds")
 
     def least_recently_used(self) -> Channel | None:
-        return min(self.channels.values(), key=lambda channel: channel.last_active, default=None)
+        return min(self.channels.values(), key=lambda channel: channel.recency, default=None)
 
     # Reading.
 
     def _on_ready(self, channel: Channel, events: int) -> None:
+        if events & GONE and (channel.is_muted or channel.out_bytes or channel.is_starved):
+            # Nobody is left to answer. The kernel says so whatever we asked for, again and again until the socket is closed.
+            self.close(channel)
+            return
         try:
             if events & WRITE:
                 self._on_writable(channel)
@@ -105,77 +147,166 @@ class Processor:
         except OSError as error:
             self.close(channel, str(error))
         except MilepostError as error:
-            self.close(channel, str(error))
+            self._refuse(channel, str(error))
 
     def _on_readable(self, channel: Channel) -> None:
-        if channel.is_muted or channel.out_bytes:
+        if channel.mute is not NOT_MUTED or channel.out_bytes:
             # More is coming than may be read now: let it wait in the kernel until the answer has gone.
             self._want(channel, WRITE if channel.out_bytes else 0)
             return
         try:
-            size = channel.sock.recv_into(self._buffer)
+            if self._memory is None:
+                size = channel.receive()
+            elif channel.reserved:
+                # No further than the request that has its bytes: the next one waits for its turn.
+                size = channel.receive(channel.missing_bytes)
+            elif self._memory.refuses(self._memory_is_back):
+                self._starve(channel)
+                return
+            else:
+                size = channel.receive()
         except BlockingIOError:
             return
         if not size:
             self.close(channel)
             return
-        channel.last_active = self.loop.monotonic()
-        channel.feed(memoryview(self._buffer)[:size])
+        channel.last_active = self.loop.now
         self._advance(channel)
 
     def _advance(self, channel: Channel) -> None:
         """Hand on every whole request, one after the other, as long as each is answered at once."""
+        while self._advance_until_full(channel):
+            # So many answers that they had to go first, and they went: on with the requests behind them.
+            channel.resume_input()
+
+    def _advance_until_full(self, channel: Channel) -> bool:
+        """Whether there may be more to hand on."""
         channel.is_advancing = True
+        now, is_full = 0.0, False
         try:
-            while channel.is_open and not channel.is_muted and channel.out_bytes < MOST_WAITING_OUTPUT:
+            while channel.is_open and channel.mute is NOT_MUTED:
+                if channel.out_bytes >= MOST_WAITING_OUTPUT:
+                    is_full = True
+                    break
+                if channel.shortcut is not None and self._takes_shortcuts:
+                    self._take_shortcut(channel)
+                    now = 0.0
                 frame = channel.next_frame(self.max_request_bytes)
                 if frame is None:
                     break
                 channel.mute = MUTED  # as the table says; looking it up costs more than the rest of this loop
-                self.requests.submit(Request(channel, frame, self.loop.monotonic()))
+                request = Request(channel, frame, now or self.loop.monotonic())
+                self.requests.submit(request)
+                # What was answered by now was answered a moment ago: one look at the clock serves both.
+                now = request.answered_at
                 if self._between_requests is not None:
                     self._between_requests()
+                    now = 0.0
         finally:
             channel.is_advancing = False
         if not channel.is_open:
-            return
+            return False
+        if channel.has_taken:
+            channel.frame_since = None
         channel.keep_rest()
-        self._set_deadline(channel)
+        self._note_frame(channel)
+        if self._memory is not None:
+            self._reserve(channel, channel.held_bytes)
         self._flush(channel)
+        return is_full and not channel.out_bytes and channel.has_input
 
-    def _set_deadline(self, channel: Channel) -> None:
+    def _take_shortcut(self, channel: Channel) -> None:
+        while channel.shortcut is not None and channel.out_bytes < MOST_WAITING_OUTPUT:
+            shortcut, (view, start, end) = channel.shortcut, channel.waiting_input
+            received_at = self.loop.monotonic()
+            at, count, answers = shortcut.run(view, start, end)
+            if count:
+                channel.skip_input(at)
+                channel.queue((answers,))
+                channel.answered.append(Bunch(count, at - start, received_at, self.loop.monotonic(), shortcut.meter))
+            if at == end:
+                return
+            other = shortcut.other(view, at, end)
+            if other is None or (other is shortcut and not count):
+                return
+            channel.shortcut = other
+
+    def _note_frame(self, channel: Channel) -> None:
         if not channel.has_input or channel.is_muted:
-            channel.deadline = None
-        elif channel.deadline is None:
-            channel.deadline = self.loop.monotonic() + FRAME_SECONDS + self.max_request_bytes / FRAME_BYTES_PER_SECOND
+            channel.frame_since = None
+        elif channel.frame_since is None:
+            channel.frame_since = self.loop.now
+
+    # Memory.
+
+    def _reserve(self, channel: Channel, size: int) -> None:
+        assert self._memory is not None
+        before, channel.reserved = channel.reserved, size
+        if size > before:
+            self._memory.reserve(size - before)
+        elif size < before:
+            self._memory.release(before - size)
+
+    def _starve(self, channel: Channel) -> None:
+        """Leave the connection alone until there is memory again."""
+        channel.is_starved = True
+        self._starved.append(channel)
+        self._want(channel, 0)
+
+    def _memory_is_back(self) -> None:
+        """Called from whoever gave some back, on any thread."""
+        self.loop.post(self._feed_starved)
+
+    def _feed_starved(self) -> None:
+        # Read from here, who waited longest first: by the time the kernel reports them, whoever gave the memory back may have
+        # taken it again.
+        assert self._memory is not None
+        while self._starved and not self._memory.refuses(self._memory_is_back):
+            channel = self._starved.popleft()
+            channel.is_starved = False
+            if channel.is_open:
+                self._want(channel, READ)
+                self._on_ready(channel, READ)
 
     # Writing.
 
     def answer(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
         """Send the response and read the connection again. Safe from any thread."""
-        if self._is_elsewhere():
-            self.loop.post(lambda: self._answer(request, outgoing))
+        request.answered_at = request.taken_at = self.loop.monotonic()
+        if self.is_pooled:
+            # Also from the loop's own thread: whoever answers may hold what a handler waits for, and the next request of
+            # the connection may have to wait for a handler.
+            self.loop.post(lambda: self._take(request, outgoing))
         else:
             self._answer(request, outgoing)
 
     def refuse(self, request: Request, reason: str) -> None:
         """Close the connection of a request that cannot be answered. Safe from any thread."""
-        if self._is_elsewhere():
-            self.loop.post(lambda: self.close(request.channel, reason))
+        request.answered_at = request.taken_at = self.loop.monotonic()
+        if self.is_pooled:
+            self.loop.post(lambda: self._refuse_request(request, reason))
         else:
-            self.close(request.channel, reason)
+            self._refuse_request(request, reason)
 
-    def runs_on_this_thread(self) -> None:
-        self._thread = threading.get_ident()
+    def _refuse_request(self, request: Request, reason: str) -> None:
+        request.channel.answered.append(request)
+        self._refuse(request.channel, reason)
 
-    def _is_elsewhere(self) -> bool:
-        return self._thread is not None and threading.get_ident() != self._thread
+    def _refuse(self, channel: Channel, reason: str) -> None:
+        if channel.is_open:
+            self.refusals.note(channel.peer, reason)
+            self.close(channel)
+
+    def _take(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
+        request.taken_at = self.loop.monotonic()
+        self._answer(request, outgoing)
 
     def _answer(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
         channel = request.channel
         if not channel.is_open:
             return
-        request.answered_at = self.loop.monotonic()
+        request.frame = NO_BYTES
+        channel.answered.append(request)
         channel.queue(outgoing)
         if request.throttle_seconds > 0:
             channel.note(MuteEvent.THROTTLE_STARTED)
@@ -184,12 +315,20 @@ class Processor:
             channel.mute = NOT_MUTED
         else:
             channel.note(MuteEvent.ANSWER_SENT)
-        self.requests.completed(request)
         if not channel.is_advancing:
             try:
                 self._resume(channel)
-            except (OSError, MilepostError) as error:
+            except OSError as error:
                 self.close(channel, str(error))
+            except MilepostError as error:
+                self._refuse(channel, str(error))
+
+    def _count(self, channel: Channel) -> None:
+        """Everything that was to be sent is sent, or never will be."""
+        sent_at = self.loop.monotonic()
+        for request in channel.answered:
+            request.count(sent_at)
+        channel.answered.clear()
 
     def _end_throttle(self, channel: Channel) -> None:
         if channel.is_open:
@@ -198,7 +337,7 @@ class Processor:
 
     def _resume(self, channel: Channel) -> None:
         """An answer came outside of `_advance`: send it, and go on with what was received meanwhile."""
-        if channel.is_muted or not channel.has_input:
+        if channel.is_muted or not channel.has_input or not self.is_reading:
             self._flush(channel)
             return
         channel.resume_input()
@@ -206,17 +345,31 @@ class Processor:
 
     def _on_writable(self, channel: Channel) -> None:
         self._flush(channel)
-        if channel.is_open and not channel.out_bytes and not channel.is_muted and channel.has_input:
+        if channel.is_open and not channel.out_bytes and not channel.is_muted and channel.has_input and self.is_reading:
             channel.resume_input()
             self._advance(channel)
 
     def _flush(self, channel: Channel) -> None:
-        if channel.out_bytes and not channel.flush():
+        before = channel.out_bytes
+        if before and not channel.flush():
+            if channel.stuck_since is None or channel.out_bytes < before:
+                channel.stuck_since = self.loop.now
             self._want(channel, WRITE)
-        elif not channel.is_muted:
+            return
+        channel.stuck_since = None
+        if channel.answered:
+            self._count(channel)
+        if channel.mute is NOT_MUTED and not channel.is_starved:
             self._want(channel, READ)
 
     def _want(self, channel: Channel, events: int) -> None:
+        if not self.is_reading:
+            events &= ~READ
         if channel.interest != events:
             channel.interest = events
             self.loop.modify(channel.fd, events)
+
+
+def seconds_for(size: int) -> float:
+    """How long a peer may take to send a frame."""
+    return FRAME_SECONDS + size / FRAME_BYTES_PER_SECOND

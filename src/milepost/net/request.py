@@ -5,15 +5,17 @@
     close        the connection ends
     throttle     after the answer, the connection stays unread for a while
 
-A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (what is left is
-waiting for data or for other replicas), answered, sent. The differences are Kafka's request times: queue, local,
-remote, response, send, total.
+A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (if it is not answered by
+then: what is left is waiting for data or for other replicas), answered, taken by the processor, and when it is sent, it is
+counted (request_metrics).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
+
+from milepost.net.request_metrics import UNNAMED
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
@@ -26,7 +28,20 @@ if TYPE_CHECKING:
 class Request:
     """One frame of one connection. `frame` is valid until the handler returns: who answers later keeps a copy of what it needs."""
 
-    __slots__ = ("answered_at", "channel", "dequeued_at", "frame", "handled_at", "received_at", "size", "throttle_seconds")
+    __slots__ = (
+        "answered_at",
+        "channel",
+        "dequeued_at",
+        "frame",
+        "handled_at",
+        "meter",
+        "received_at",
+        "size",
+        "taken_at",
+        "throttle_seconds",
+    )
+
+    taken_at: float  # from the answer on
 
     def __init__(self, channel: Channel, frame: memoryview, received_at: float):
         self.channel = channel
@@ -36,6 +51,8 @@ class Request:
         self.handled_at = 0.0
         self.answered_at = 0.0
         self.throttle_seconds = 0.0
+        # Whoever reads the header says what kind of request it is.
+        self.meter = UNNAMED
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:
         """Answer, once. `outgoing` is a whole response frame, in pieces; pieces of a log file go from disk to socket directly."""
@@ -43,6 +60,10 @@ class Request:
 
     def no_response(self) -> None:
         self.channel.processor.answer(self, ())
+
+    def count(self, sent_at: float) -> None:
+        """The answer has left."""
+        self.meter.count(self, sent_at)
 
     def close(self, reason: str) -> None:
         self.channel.processor.refuse(self, reason)

@@ -1,4 +1,4 @@
-"""Between processors and handlers: where requests wait, and where their times are taken.
+"""Between processors and handlers: where requests wait.
 
 Two modes, one interface:
 
@@ -6,73 +6,72 @@ Two modes, one interface:
              under the GIL, handing a small request to another thread costs several times as much as handling it.
     pooled   `submit` puts the request into a queue of `queued.max.requests` from which the threads of a handler pool take it. A full
              queue blocks the processor, so its sockets are no longer read: that is the back-pressure.
+
+A request leaves the processor's receive buffer only in pooled mode. There its bytes are copied, and reserved in the memory pool
+until it is handled.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 
+from milepost.net.memory_pool import MemoryPool
 from milepost.net.request import Request
 
 Handler = Callable[[Request], None]
-
-
-@dataclass(slots=True)
-class RequestTimes:
-    """Sums over all requests, in seconds; divide by `count`."""
-
-    count: int = 0
-    queue: float = 0.0
-    local: float = 0.0
-    remote: float = 0.0
-    total: float = 0.0
-
-    def add(self, request: Request) -> None:
-        handled = request.handled_at or request.answered_at
-        self.count += 1
-        self.queue += request.dequeued_at - request.received_at
-        self.local += handled - request.dequeued_at
-        self.remote += request.answered_at - handled
-        self.total += request.answered_at - request.received_at
+WAIT_SECONDS = 0.3
 
 
 class RequestChannel:
     """The inline mode."""
 
-    def __init__(self, handler: Handler, on_completed: Callable[[Request], None] | None = None):
+    def __init__(self, handler: Handler, memory: MemoryPool | None = None):
         self.handler = handler
-        self.times = RequestTimes()
-        self._on_completed = on_completed
+        self.memory = memory
 
     def submit(self, request: Request) -> None:
         self.handler(request)
 
-    def completed(self, request: Request) -> None:
-        self.times.add(request)
-        if self._on_completed is not None:
-            self._on_completed(request)
+    def __len__(self) -> int:
+        """How many wait for a handler."""
+        return 0
 
 
 class PooledRequestChannel(RequestChannel):
-    """The pooled mode. A request leaves the processor's receive buffer here, so its frame is copied."""
+    """The pooled mode."""
 
-    def __init__(
-        self, handler: Handler, on_completed: Callable[[Request], None] | None = None, *, queued_max_requests: int = 500
-    ):
-        super().__init__(handler, on_completed)
+    def __init__(self, handler: Handler, memory: MemoryPool | None = None, *, queued_max_requests: int = 500):
+        super().__init__(handler, memory)
         self._queue: queue.Queue[Request] = queue.Queue(queued_max_requests)
+        self._has_ended = False
 
     def submit(self, request: Request) -> None:
         request.frame = memoryview(bytes(request.frame))
-        self._queue.put(request)
+        if self.memory is not None:
+            self.memory.reserve(request.size)
+        while not self._has_ended:
+            with suppress(queue.Full):
+                self._queue.put(request, timeout=WAIT_SECONDS)
+                return
+
+    def end(self) -> None:
+        """Take no more requests: nobody handles them any more."""
+        self._has_ended = True
 
     def take(self, timeout: float) -> Request | None:
         try:
             return self._queue.get(timeout=timeout)
         except queue.Empty:
             return None
+
+    def handle(self, request: Request) -> None:
+        try:
+            self.handler(request)
+        finally:
+            if self.memory is not None:
+                self.memory.release(request.size)
 
     def __len__(self) -> int:
         return self._queue.qsize()

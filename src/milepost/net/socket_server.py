@@ -24,14 +24,18 @@ from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
 from milepost.net.event_loop import READ, EventLoop
 from milepost.net.handler_pool import RequestHandlerPool
+from milepost.net.memory_pool import MemoryPool
 from milepost.net.processor import Processor
-from milepost.net.request import Request
+from milepost.net.refusals import Refusals
 from milepost.net.request_channel import Handler, PooledRequestChannel, RequestChannel
+from milepost.net.server_metrics import ServerMetrics
 
 logger = logging.getLogger("milepost.net")
 
 CONTROL_PLANE_QUEUE = 20
 IDLE_CHECK_SECONDS = 1.0
+DRAIN_SECONDS = 5.0
+DRAIN_STEP_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class ServerSettings:
     num_network_threads: int = 3
     num_io_threads: int = 8
     queued_max_requests: int = 500
+    queued_max_request_bytes: int = -1
     socket_request_max_bytes: int = 104_857_600
     socket_send_buffer_bytes: int = 102_400
     socket_receive_buffer_bytes: int = 102_400
@@ -65,7 +70,6 @@ class SocketServer:
         settings: ServerSettings | None = None,
         *,
         control_listener: Listener | None = None,
-        on_completed: Callable[[Request], None] | None = None,
         on_closed: Callable[[Channel], None] = lambda channel: None,
         fatal: Callable[[BaseException], None] | None = None,
     ):
@@ -75,8 +79,11 @@ class SocketServer:
         self._fatal = fatal or self._stop_after
         self._user_on_closed = on_closed
         self.fatal_error: BaseException | None = None
-        self.data_requests = self._request_channel(handler, on_completed, self.settings.queued_max_requests)
-        self.control_requests = self._request_channel(handler, on_completed, CONTROL_PLANE_QUEUE)
+        queued_bytes = self.settings.queued_max_request_bytes
+        self.memory = MemoryPool(queued_bytes) if queued_bytes > 0 else None
+        self.data_requests = self._request_channel(handler, self.settings.queued_max_requests, self.memory)
+        self.control_requests = self._request_channel(handler, CONTROL_PLANE_QUEUE, None)
+        self.refusals = Refusals()
         self.acceptors: list[Acceptor] = []
         self.control_acceptor: Acceptor | None = None
         try:
@@ -93,11 +100,12 @@ class SocketServer:
         self._pools: list[RequestHandlerPool] = []
         self._threads: list[threading.Thread] = []
         self.processors: list[Processor] = []
+        self.metrics = ServerMetrics(self)
 
-    def _request_channel(self, handler: Handler, on_completed: Callable[[Request], None] | None, queued: int) -> RequestChannel:
+    def _request_channel(self, handler: Handler, queued: int, memory: MemoryPool | None) -> RequestChannel:
         if self.settings.pooled:
-            return PooledRequestChannel(handler, on_completed, queued_max_requests=queued)
-        return RequestChannel(handler, on_completed)
+            return PooledRequestChannel(handler, memory, queued_max_requests=queued)
+        return RequestChannel(handler, memory)
 
     def _bind(self, listener: Listener) -> Acceptor:
         settings = self.settings
@@ -119,65 +127,79 @@ class SocketServer:
         between = control if control is not None and not self.settings.pooled else None
         for acceptor in self.acceptors:
             processors = [
-                self._processor(self.loop, self.data_requests, between) for _ in range(self.settings.num_network_threads)
+                self._processor(self.loop, acceptor.listener, self.data_requests, between)
+                for _ in range(self.settings.num_network_threads)
             ]
             acceptor.start(self.loop, processors)
         if isinstance(self.data_requests, PooledRequestChannel):
             self._pools.append(RequestHandlerPool(self.settings.num_io_threads, self.data_requests, self._fatal))
-            for processor in self.processors:
-                processor.runs_on_this_thread()
-        self.loop.later(IDLE_CHECK_SECONDS, self._close_idle)
+        self.loop.later(IDLE_CHECK_SECONDS, self._every_second)
 
-    def _processor(self, loop: EventLoop, requests: RequestChannel, between: Callable[[], None] | None) -> Processor:
+    def _processor(
+        self, loop: EventLoop, listener: str, requests: RequestChannel, between: Callable[[], None] | None
+    ) -> Processor:
         processor = Processor(
             len(self.processors),
             loop,
             requests,
+            listener=listener,
             max_request_bytes=self.settings.socket_request_max_bytes,
             max_idle_seconds=self.settings.connections_max_idle_ms / 1000,
             on_closed=self._on_closed,
             between_requests=between,
+            refusals=self.refusals,
         )
         self.processors.append(processor)
+        self.metrics.add(processor)
         return processor
 
     def _start_control(self) -> Callable[[], None]:
         """The control plane. Inline, its loop is run by the data plane's: whenever it has something, and between two data requests."""
         loop = self._control_loop
         assert loop is not None and self.control_acceptor is not None
-        processor = self._processor(loop, self.control_requests, None)
+        processor = self._processor(loop, self.control_acceptor.listener, self.control_requests, None)
         self.control_acceptor.start(loop, [processor])
         if isinstance(self.control_requests, PooledRequestChannel):
             self._pools.append(RequestHandlerPool(1, self.control_requests, self._fatal))
-            thread = threading.Thread(target=self._run_control, args=(loop, processor), name="control-plane", daemon=True)
+            thread = threading.Thread(target=self._run_control, args=(loop,), name="control-plane", daemon=True)
             self._threads.append(thread)
             thread.start()
         else:
             self.loop.register(loop.fileno(), READ, lambda events: loop.run_once(0))
         return lambda: loop.run_once(0)
 
-    def _run_control(self, loop: EventLoop, processor: Processor) -> None:
-        processor.runs_on_this_thread()
-        loop.run()
+    def _run_control(self, loop: EventLoop) -> None:
+        try:
+            loop.run()
+        except BaseException as error:
+            self._fatal(error)
 
     def _on_closed(self, channel: Channel) -> None:
         self.settings.limits.closed(channel.peer.rpartition(":")[0])
         self._user_on_closed(channel)
 
-    def _close_idle(self) -> None:
+    def _every_second(self) -> None:
         for processor in self.processors:
             if processor.loop is self.loop:
                 processor.close_idle()
-        self.loop.later(IDLE_CHECK_SECONDS, self._close_idle)
+            else:
+                processor.loop.post(processor.close_idle)
+        self.metrics.sample()
+        self.loop.later(IDLE_CHECK_SECONDS, self._every_second)
+
+    def handler_idle_seconds(self) -> float:
+        """How long the handlers of the data plane have waited for work, each on average."""
+        return self._pools[-1].idle_seconds if self._pools else self.loop.idle_seconds
 
     # Running and stopping.
 
     def run(self) -> None:
         """Serve on this thread until `stop`. An error that a handler let through ends the server and is raised here."""
-        for processor in self.processors:
-            if self.settings.pooled and processor.loop is self.loop:
-                processor.runs_on_this_thread()
-        self.loop.run()
+        try:
+            self.loop.run()
+        except BaseException as error:
+            self.fatal_error = error
+            raise
         if self.fatal_error is not None:
             raise self.fatal_error
 
@@ -195,7 +217,11 @@ class SocketServer:
         self._pools[-1].resize(size)  # the data plane's is made last
 
     def shutdown(self) -> None:
-        """Take no more connections, end the handlers, send what is ready, close everything."""
+        """Take no more connections and requests, answer those that are here, send what is ready, close everything.
+
+        A request that waits for something is not answered any more, nor is anything after a fatal error: nobody knows what
+        the answer would be worth.
+        """
         for acceptor in [*self.acceptors, *([self.control_acceptor] if self.control_acceptor else [])]:
             acceptor.stop()
         for pool in self._pools:
@@ -204,9 +230,21 @@ class SocketServer:
             self._control_loop.stop()
         for thread in self._threads:
             thread.join(timeout=5)
-        self.loop.run_once(0)
+        if self.fatal_error is None:
+            self._drain()
         for processor in self.processors:
             processor.close_all()
         self.loop.close()
         if self._control_loop is not None:
             self._control_loop.close()
+
+    def _drain(self) -> None:
+        for processor in self.processors:
+            processor.stop_reading()
+        until = self.loop.monotonic() + DRAIN_SECONDS
+        loops = [loop for loop in (self.loop, self._control_loop) if loop is not None]
+        for loop in loops:
+            loop.run_once(0)
+        while any(processor.is_sending for processor in self.processors) and self.loop.monotonic() < until:
+            for loop in loops:
+                loop.run_once(DRAIN_STEP_SECONDS)

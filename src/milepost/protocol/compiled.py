@@ -3,12 +3,12 @@
 A broker needs the decoders of requests and the encoders of responses, a client the others: each is made on its own, in less than
 a millisecond for nearly all of them.
 
-A decoder makes at most so many elements (structs and strings in arrays) of one message, because a byte of an array can become an
-object of fifty and more:
+A decoder makes at most so many elements of all the arrays of one message, because a byte of an array can become an object of
+fifty and more, and what a handler answers for it another few hundred:
 
-    100,000      of a request
-    1,000,000    of LeaderAndIsr and UpdateMetadata, which name every partition of a cluster
-    5,000,000    of a response: whom a client connects to, it has chosen itself
+    100,000       of a request
+    5,000,000     of LeaderAndIsr and UpdateMetadata, which name every replica of every partition of a cluster
+    10,000,000    of a response: whom a client connects to, it has chosen itself
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from milepost.protocol.message import Message, message_class
 from milepost.protocol.schema import blocks, parse_block
 
 MAX_REQUEST_ELEMENTS = 100_000
-MAX_CONTROLLER_REQUEST_ELEMENTS = 1_000_000
-MAX_RESPONSE_ELEMENTS = 5_000_000
+MAX_CONTROLLER_REQUEST_ELEMENTS = 5_000_000
+MAX_RESPONSE_ELEMENTS = 10_000_000
 CONTROLLER_REQUESTS = {4, 6}
 
 _classes: dict[str, type[Message]] = {}

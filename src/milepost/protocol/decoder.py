@@ -149,12 +149,12 @@ class _Generator:
             add(depth, "else:", path)
             depth += 1
         add(depth, f"if not 0 <= n * {smallest} <= size - pos: bad_count(n, {smallest}, size - pos)", path)
+        add(depth, "budget -= n", path)
+        add(depth, "if budget < 0: too_many()", path)
         if field.type in NUMBERS:
             add(depth, f'{target} = list(unpack_from(f">{{n}}{NUMBERS[field.type]}", buf, pos))', path)
             add(depth, f"pos += n * {smallest}", path)
             return
-        add(depth, "budget -= n", path)
-        add(depth, "if budget < 0: too_many()", path)
         add(depth, f"{target} = l{level} = []", path)
         add(depth, "for _ in range(n):", path)
         if field.struct is not None:

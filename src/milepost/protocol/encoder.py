@@ -3,6 +3,7 @@
 The encoder appends pieces to a list that its caller joins, or hands to a gathering write: the content of a `records` field is
 appended as it is, not copied. Numbers that follow each other are one `struct` call.
 
+Sentences for people (`error_message`) are cut where they get too long: they may hold what a stranger sent.
 A message that cannot be written raises `InvalidArgument` (a number out of range, None where null is not allowed), or
 `UnsupportedVersion` when it has a value that the version has no field for and that Kafka does not call ignorable.
 """
@@ -28,6 +29,7 @@ _HELPERS = {
     "L": writing.STRING_LENGTHS,
     "tagged_fields": writing.tagged_fields,
     "lost": writing.lost,
+    "sentence": writing.sentence,
     "ZERO": b"\0",
     "ZERO_UUID": ZERO_UUID,
 }
@@ -103,12 +105,14 @@ class _Generator:
         """A string, bytes or records: a length, then that many bytes."""
         add = self.source.add
         is_string = kind == "string"
-        content = f"{value}.encode()" if is_string else value
+        content = value
+        if is_string:
+            content = f"sentence({value})" if path.endswith("error_message") else f"{value}.encode()"
         length = "len(s) + 1" if self.flexible else "len(s)"
         if nullable:
             add(depth, f"s = {value}", path)
             add(depth, f'if s is None: s = b""; n = {0 if self.flexible else -1}', path)
-            add(depth, f"else: {'s = s.encode(); ' if is_string else ''}n = {length}", path)
+            add(depth, f"else: s = {content}; n = {length}", path)
             length = "n"
         else:
             add(depth, f"s = {content}", path)

@@ -10,6 +10,8 @@ from typing import NoReturn
 
 from milepost.protocol.reading import MAX_STRING, tag
 
+MAX_SENTENCE = 1000
+
 
 class Unwritable(ValueError):
     pass
@@ -59,6 +61,14 @@ def tagged_fields(known: Iterable[tuple[int, bytes]], unknown: bytes) -> bytes:
         start = end
     fields.sort()
     return VARINTS[len(fields)] + b"".join(field for _, field in fields)
+
+
+def sentence(text: str) -> bytes:
+    """A sentence for people, of MAX_SENTENCE bytes at most."""
+    data = text.encode()
+    if len(data) <= MAX_SENTENCE:
+        return data
+    return data[: MAX_SENTENCE - 3].decode(errors="ignore").encode() + b"..."
 
 
 def lost(name: str, value: object) -> NoReturn:

@@ -5,15 +5,20 @@ Every append and every deletion ends with a look into the purgatory: a fetch may
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.append_info import AppendInfo
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import AppendOrigin
 from milepost.log.verification import VerificationGuard
+from milepost.metrics.topic_metrics import BrokerTopicMetrics
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import Purgatory, Timers
+from milepost.replica.refusals import count_refusal
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
@@ -25,6 +30,9 @@ class ReplicaManager:
         self.node_id = node_id
         self.partitions: dict[TopicPartition, Partition] = {}
         self.purgatory = Purgatory(timers)
+        # Those with appends that may not be answered before an fsync.
+        self.unflushed: set[Partition] = set()
+        self.topic_metrics = BrokerTopicMetrics()
 
     def partition(self, name: TopicPartition) -> Partition | None:
         return self.partitions.get(name)
@@ -38,7 +46,7 @@ class ReplicaManager:
         if partition is None:
             log = self.logs.create(name, topic_id=topic_id_text)
             log.update_high_watermark(log.end_offset)
-            partition = self.partitions[name] = Partition(log, topic_id, self.node_id)
+            partition = self.partitions[name] = Partition(log, topic_id, self.node_id, self.topic_metrics.of(name.topic))
         return partition
 
     def drop(self, name: TopicPartition) -> None:
@@ -57,7 +65,12 @@ class ReplicaManager:
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Append to a partition that is known to be here, and wake whoever waits for it."""
-        return self.append_to(self.partitions[name], data, origin, guard)
+        partition = self.partitions[name]
+        try:
+            return self.append_to(partition, data, origin, guard)
+        except MilepostError as error:
+            count_refusal(error, data, partition.topic_metrics, self.topic_metrics)
+            raise
 
     def append_to(
         self,
@@ -67,6 +80,40 @@ class ReplicaManager:
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         info = partition.append(data, origin, guard)
+        if partition.log.is_flush_awaited:
+            self.unflushed.add(partition)
+            partition.log.when_flushed(lambda failure: self._flushed(partition))
+        self.count_appends(partition, 1, len(data), info.last_offset - info.first_offset + 1)
+        return info
+
+    def _flushed(self, partition: Partition) -> None:
+        log = partition.log
+        if not log.is_flush_awaited:
+            self.unflushed.discard(partition)
+        if not log.is_failed:
+            log.update_high_watermark(max(log.high_watermark, log.recovery_point))
+        self.purgatory.check(partition.name)
+
+    def when_durable(self, partitions: Iterable[Partition], then: Callable[[], None]) -> None:
+        """Go on when what was appended to these is as durable as their topics want it: at once, or after an fsync; or a log has failed."""
+        logs = {partition.name: partition.log for partition in partitions if partition.log.is_flush_awaited}
+        waiting = set(logs)
+
+        def flushed(name: TopicPartition, failure: KafkaStorage | None) -> None:
+            waiting.remove(name)
+            if not waiting:
+                then()
+
+        for name, log in logs.items():
+            log.when_flushed(partial(flushed, name))
+        if not logs:
+            then()
+
+    def count_appends(self, partition: Partition, requests: int, size: int, records: int) -> None:
+        """Something was appended: count it, and wake whoever waits for it."""
+        topic = partition.topic_metrics
+        topic.produce_requests += requests
+        topic.bytes_in += size
+        topic.messages_in += records
         if self.purgatory.is_watched:
             self.purgatory.check(partition.name)
-        return info

@@ -1,8 +1,8 @@
 """Where requests wait that cannot be answered yet: for data to arrive, or for their time to run out.
 
 A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that
-watches it looks whether it can complete now. A timer completes it anyway when its time is up. Either way it completes
-once, and is forgotten under all its keys.
+watches it is told which key it was and looks whether it can complete now. A timer completes it anyway when its time is up.
+Either way it completes once, and is forgotten under all its keys.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Waiting:
 
     __slots__ = ("_complete", "_is_done", "_try_complete", "keys", "timer")
 
-    def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[], bool], complete: Callable[[], None]):
+    def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], None]):
         self.keys = keys
         self._try_complete = try_complete
         self._complete = complete
         self._is_done = False
         self.timer: Cancellable | None = None
 
-    def attempt(self) -> bool:
-        if not self._is_done and self._try_complete():
+    def attempt(self, key: Hashable) -> bool:
+        if not self._is_done and self._try_complete(key):
             self.finish()
         return self._is_done
 
@@ -47,7 +47,8 @@ class Waiting:
 class Purgatory:
     def __init__(self, timers: Timers):
         self._timers = timers
-        self._watchers: dict[Hashable, list[Waiting]] = {}
+        # In the order in which they came; a dict because one that is done leaves from anywhere.
+        self._watchers: dict[Hashable, dict[Waiting, None]] = {}
 
     def __len__(self) -> int:
         return len({id(waiting) for watchers in self._watchers.values() for waiting in watchers})
@@ -57,12 +58,12 @@ class Purgatory:
         return bool(self._watchers)
 
     def wait(
-        self, keys: Sequence[Hashable], try_complete: Callable[[], bool], complete: Callable[[], None], seconds: float
+        self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], None], seconds: float
     ) -> Waiting:
-        """Complete as soon as `try_complete` says so when one of the keys changes, at the latest after `seconds`."""
+        """Complete as soon as `try_complete` says so of one of the keys that changed, at the latest after `seconds`."""
         waiting = Waiting(keys, try_complete, complete)
         for key in keys:
-            self._watchers.setdefault(key, []).append(waiting)
+            self._watchers.setdefault(key, {})[waiting] = None
         waiting.timer = self._timers.later(seconds, lambda: self._expire(waiting))
         return waiting
 
@@ -70,7 +71,7 @@ class Purgatory:
         """Something about the key changed."""
         if key in self._watchers:
             for waiting in list(self._watchers[key]):
-                if waiting.attempt():
+                if waiting.attempt(key):
                     self._forget(waiting)
 
     def _expire(self, waiting: Waiting) -> None:
@@ -86,7 +87,7 @@ class Purgatory:
     def _forget(self, waiting: Waiting) -> None:
         for key in waiting.keys:
             watchers = self._watchers.get(key)
-            if watchers is not None and waiting in watchers:
-                watchers.remove(waiting)
+            if watchers is not None:
+                watchers.pop(waiting, None)
                 if not watchers:
                     del self._watchers[key]

@@ -88,6 +88,15 @@ class FileSlice:
         return self.records.read(self.position, self.size)
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentRead:
+    """Batches from one segment. The first holds the offset asked for; the last may be cut short by the size limit."""
+
+    first: BatchPosition
+    data: FileSlice
+    first_entry_incomplete: bool
+
+
 class FileRecords:
     def __init__(self, handle: Handle, size: int):
         if size > MAX_SIZE:

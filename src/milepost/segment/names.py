@@ -29,6 +29,7 @@ SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
+UNSETTLED = (CLEANED, SWAP, DELETED)
 
 _HOLE = re.compile(r"(\d{20,})\.log\.hole-(\d+)-(\d+)-(\d+)-(\d+)$")
 _NUMBERED = re.compile(r"(\d+)\.")
@@ -46,8 +47,10 @@ def offset_of(name: str) -> int | None:
 
 def is_segment_file(name: str, suffix: str) -> bool:
     """Whether this is exactly a segment's file: twenty digits or more, then the suffix and nothing behind it."""
+    if not name.endswith(suffix):
+        return False
     stem = name[: -len(suffix)]
-    return name.endswith(suffix) and len(stem) >= 20 and stem.isascii() and stem.isdigit()
+    return len(stem) >= 20 and stem.isascii() and stem.isdigit()
 
 
 def hole_name(base_offset: int, position: int, end: int, first_offset: int, next_offset: int) -> str:

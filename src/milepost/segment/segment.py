@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
@@ -23,7 +22,7 @@ from milepost.files import HandlePool, remove_file
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
 from milepost.segment.append_unit import IndexedUnit, merged
-from milepost.segment.file_records import BatchPosition, FileRecords, FileSlice, FoundRecord
+from milepost.segment.file_records import BatchPosition, FileRecords, FoundRecord, SegmentRead
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex, OffsetPosition
 from milepost.segment.profile import IndexProfile
 from milepost.segment.time_index import TimeIndex, TimestampOffset
@@ -32,15 +31,6 @@ from milepost.segment.txn_index import TxnIndex
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRead:
-    """Batches from one segment. The first holds the offset asked for; the last may be cut short by the size limit."""
-
-    first: BatchPosition
-    data: FileSlice
-    first_entry_incomplete: bool
 
 
 class Segment:
@@ -69,7 +59,7 @@ class Segment:
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._order_checked = False
-        self._is_active = False
+        self.is_active = False
         handle = pool.handle(self.path(names.LOG), os.O_RDWR)
         self.log = FileRecords(handle, _size(pool, handle.path) or 0)
         max_bytes = config.segment_index_bytes
@@ -90,8 +80,9 @@ class Segment:
         rng: random.Random,
         *,
         suffix: str = "",
+        sync: bool = True,
     ) -> Segment:
-        """A new, empty segment. Its name is durable before anybody appends to it (rule W-5)."""
+        """A new, empty segment. Its name is durable before anybody appends to it (rule W-5), unless the caller syncs it himself."""
         for kind in names.SEGMENT_SUFFIXES:
             remove_file(pool.disk, f"{directory}/{names.file_name(base_offset, kind)}{suffix}")
         segment = cls(pool, directory, base_offset, config, clock, rng, suffix=suffix)
@@ -99,7 +90,8 @@ class Segment:
         fd = segment.log.handle.fd
         if config.preallocate:
             pool.disk.truncate(fd, config.segment_bytes)
-        pool.disk.sync_directory(directory)
+        if sync:
+            pool.disk.sync_directory(directory)
         return segment
 
     def update_config(self, config: LogConfig) -> None:
@@ -131,7 +123,7 @@ class Segment:
                 self.base_offset,
                 last_offset,
             )
-        if not self._is_active:
+        if not self.is_active:
             self.activate()
         position = self.log.size_in_bytes
         if position == 0:
@@ -180,17 +172,16 @@ class Segment:
         self._check_order()
         self.offset_index.open_active()
         self.time_index.open_active()
-        self._is_active = True
+        self.is_active = True
 
     def seal(self) -> None:
         """The segment ends here: closing time entry, indexes and log trimmed."""
-        if not self._is_active:
-            self.activate()
+        self.activate()
         self.time_index.maybe_append(self.max_so_far.timestamp, self.max_so_far.offset, closing=True)
         self.offset_index.seal()
         self.time_index.seal()
         self.log.trim()
-        self._is_active = False
+        self.is_active = False
 
     def should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
         """Whether an append of `size` bytes belongs into a new segment."""
@@ -216,8 +207,7 @@ class Segment:
     def first_timestamp(self) -> int | None:
         """The largest timestamp of the first batch; None while the segment is empty."""
         if self._first_timestamp is None and self.log.size_in_bytes:
-            # Not simply the batch at position 0: the log may begin with a hole.
-            first = next(self.log.positions(), None)
+            first = next(self.log.positions(), None)  # not simply the batch at position 0: the log may begin with a hole
             self._first_timestamp = None if first is None else first.max_timestamp
         return self._first_timestamp
 
@@ -357,15 +347,22 @@ class Segment:
 
     def change_suffix(self, suffix: str, step_by_step: bool = False) -> None:
         """Rename all files of the segment, in the order that loading relies on: `.log` first, durably first if `step_by_step`."""
+        for _ in self.renaming(suffix):
+            if step_by_step:
+                self.pool.disk.sync_directory(self.directory)
+
+    def renaming(self, suffix: str) -> Iterator[None]:
+        """The same in two steps: the `.log`, then, when the caller has made that durable, the rest."""
         disk, old = self.pool.disk, self._suffix
         for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
             source = self.path(kind)
+            target = source[: len(source) - len(old)] + suffix
             if disk.exists(source):
-                disk.rename(source, source[: len(source) - len(old)] + suffix)
-                if step_by_step and kind == names.LOG:
-                    disk.sync_directory(self.directory)
+                disk.rename(source, target)
+            if kind == names.LOG:
+                self.log.handle.path = target
+                yield
         self._suffix = suffix
-        self.log.handle.path = self.path(names.LOG)
         self.offset_index.rename(self.path(names.INDEX))
         self.time_index.rename(self.path(names.TIME_INDEX))
         self.txn_index.rename(self.path(names.TXN_INDEX))

@@ -55,6 +55,10 @@ class TxnIndex:
     def is_empty(self) -> bool:
         return self._size == 0
 
+    def reader(self, pool: HandlePool) -> TxnIndex:
+        """The index as it is now, through a handle of another pool: for another thread."""
+        return TxnIndex(pool, self.path, self.base_offset, self._size)
+
     def append(self, aborted: AbortedTransaction) -> None:
         if self._last_offset is not None and aborted.last_offset <= self._last_offset:
             raise InvalidArgument(

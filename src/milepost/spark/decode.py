@@ -61,7 +61,9 @@ class RowDecoder:
         self._batch_bytes = batch_bytes
         self._target = min(first_batch_bytes, batch_bytes)
         self._special = CODEC_MASK | CONTROL_FLAG | (TRANSACTIONAL_FLAG if read_committed else 0)
-        self._buffers = RowBuffers.borrow(columns, batch_bytes) if reuse_buffers else RowBuffers(columns, batch_bytes, reuse=False)
+        self._buffers = (
+            RowBuffers.borrow(columns, batch_bytes) if reuse_buffers else RowBuffers(columns, batch_bytes, reuse=False)
+        )
         self._range: OffsetRange | None = None
         self._where = ""
         self._waiting: list[Aborted] = []

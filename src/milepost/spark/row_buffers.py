@@ -38,6 +38,7 @@ class RowBuffers:
             found = _spare.pop()
             if (found.columns, found.batch_bytes) == (columns, batch_bytes):
                 found.rows.clear()
+                found.rows.expect(0)
                 return found
         return cls(columns, batch_bytes, reuse=True)
 

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
+from milepost.cluster.solo import INTERNAL_TOPICS
 from milepost.coordinator.transaction import EPOCH_BUMP_VERSION, Producer
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
@@ -60,12 +61,10 @@ def answer_client(request: AddPartitionsToTxnRequest, context: Context) -> AddPa
 
 
 def fault_of(name: TopicPartition, context: Context) -> ErrorCode:
-    topic = context.broker.cluster.topics.get(name.topic)
-    if topic is not None and topic.is_internal:
+    if name.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if topic is None or not 0 <= name.partition < topic.partitions:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    is_here = context.broker.cluster.has_partition(name.topic, name.partition)
+    return ErrorCode.NONE if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def client_response(errors: Errors) -> AddPartitionsToTxnResponse:

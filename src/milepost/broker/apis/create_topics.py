@@ -8,13 +8,14 @@ topic, from 7 its id; with `validate_only` nothing is made, and the id is zero.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from milepost.broker.config_entries import BrokerPlaces, topic_entries
 from milepost.broker.config_resources import canonical
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable, repeated
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError, PolicyViolation
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -34,17 +35,15 @@ Answer = CreateTopicsResponse.Topic
 
 def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     broker = context.broker
-    names = repeated(topic.name for topic in request.topics)
+    times = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}.values()
     total = sum(count_of(topic, broker) for topic in topics)
     places = BrokerPlaces(broker)
     answers = []
     for topic in topics:
         try:
-            if topic.name in names:
-                raise InvalidRequest(
-                    f"topic {topic.name[:60]!r} is in the request {sum(each.name == topic.name for each in request.topics)} times"
-                )
+            if times[topic.name] > 1:
+                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {times[topic.name]} times")
             if total > MAX_PARTITIONS_AT_ONCE:
                 raise PolicyViolation(
                     f"the request asks for {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"

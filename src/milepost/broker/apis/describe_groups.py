@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15): state and members of classic groups."""
+"""DescribeGroups (key 15): state and members of classic groups. A group that is named again is described once."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ KEY = 15
 
 
 def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+    request.groups = list(dict.fromkeys(request.groups))
     return context.broker.groups.describe_groups(request, context.version)

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): who writes to a partition, and where its open transaction begins. The tool against hanging transactions."""
+"""DescribeProducers (key 61): who writes to a partition, and where its open transaction begins. The tool against hanging transactions.
+
+A partition that is named again is described once.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ Producer = PartitionAnswer.ActiveProducer
 
 
 def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+    topics: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicAnswer(
-                name=topic.name,
-                partitions=[describe(TopicPartition(topic.name, index), context) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
+            TopicAnswer(name=name, partitions=[describe(TopicPartition(name, index), context) for index in indexes])
+            for name, indexes in topics.items()
         ]
     )
 

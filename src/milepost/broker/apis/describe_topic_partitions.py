@@ -16,10 +16,10 @@ from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeT
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
-    from milepost.replica.partition import Partition
 
 KEY = 75
 MAX_PARTITIONS = 2000
+NO_LEADER = -1
 Cursor = DescribeTopicPartitionsResponse.NextCursor
 Topic = DescribeTopicPartitionsResponse.Topic
 
@@ -60,20 +60,29 @@ def describe(name: str, first: int, limit: int, broker: Broker) -> tuple[Topic, 
             error_code=broker.missing_topic(name), name=name, topic_authorized_operations=authorized_operations.ON_TOPIC
         )
         return missing, False
-    partitions = broker.partitions_of(topic)[first:]
+    numbers = range(topic.partitions)[first:]
     found = Topic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[describe_partition(partition) for partition in partitions[:limit]],
+        partitions=[describe_partition(broker, name, number) for number in numbers[:limit]],
         topic_authorized_operations=authorized_operations.ON_TOPIC,
     )
-    return found, len(partitions) > limit
+    return found, len(numbers) > limit
 
 
-def describe_partition(partition: Partition) -> Topic.Partition:
+def describe_partition(broker: Broker, topic: str, number: int) -> Topic.Partition:
+    partition = broker.replicas.partition_of(topic, number)
+    if partition is None:
+        return Topic.Partition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=number,
+            leader_id=NO_LEADER,
+            replica_nodes=[broker.node_id],
+            offline_replicas=[broker.node_id],
+        )
     return Topic.Partition(
-        partition_index=partition.name.partition,
+        partition_index=number,
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,

@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): where the transactions of some transactional ids stand.
+"""DescribeTransactions (key 65): where the transactions of some transactional ids stand, each once.
 
 An id that nobody knows gets 105 TRANSACTIONAL_ID_NOT_FOUND, an empty one 42 INVALID_REQUEST.
 """
@@ -20,7 +20,7 @@ State = DescribeTransactionsResponse.TransactionState
 
 def handle(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=[describe(transactional_id, context) for transactional_id in request.transactional_ids]
+        transaction_states=[describe(transactional_id, context) for transactional_id in dict.fromkeys(request.transactional_ids)]
     )
 
 

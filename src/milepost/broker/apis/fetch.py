@@ -9,10 +9,11 @@ From version 7 a client may keep a session and name only what changed; see `brok
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from milepost.broker.fetch_sessions import grouped
 from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import FetchData, Isolation
@@ -27,52 +28,104 @@ if TYPE_CHECKING:
 KEY = 1
 Result = FetchResponse.Response.Partition
 MAX_WAIT_SECONDS = 30.0
+TOP_ERROR_SINCE = 7
+BY_ID_SINCE = 13
+# Errors that tell the client something and leave the broker untroubled: Kafka does not count them as failed fetches.
+NEWS = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Wanted:
-    """One partition of a fetch, as asked for."""
+    """One partition of a fetch, as asked for. A session keeps it, with what the client was told about it last."""
 
     topic: str
     topic_id: bytes
     part: FetchRequest.Topic.Partition
-    error_code: int = ErrorCode.NONE
+    is_by_id: bool
+    partition: Partition | None = None
+    told: tuple[int, int, int] | None = None
+
+    def find(self, broker: Broker) -> int:
+        """Look the partition up, if that has not been done or it is gone; an error code when it is not here."""
+        partition = self.partition
+        if partition is not None and partition.is_hosted:
+            return ErrorCode.NONE
+        if self.is_by_id:
+            known = broker.cluster.topic_by_id(self.topic_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            self.topic = known.name
+        self.partition = broker.replicas.partition(TopicPartition(self.topic, self.part.partition))
+        return ErrorCode.NONE if self.partition is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def is_quiet(self, isolation: Isolation) -> bool:
+        """Whether there is nothing to read and nothing wrong: a consumer with a thousand partitions has news from a few."""
+        partition, part = self.partition, self.part
+        if partition is None or not partition.is_hosted:
+            return False
+        log = partition.log
+        bound = log.high_watermark if isolation is Isolation.UNCOMMITTED else log.last_stable_offset
+        epoch = part.current_leader_epoch
+        return (
+            part.fetch_offset == bound >= log.start_offset
+            and (epoch < 0 or epoch == partition.leader_epoch)
+            and not log.is_failed
+        )
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
     broker = context.broker
     if is_follower(request):
-        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    session = broker.fetch_sessions.open(request, context.version)
+        return refuse_follower(request, context.version)
+    session = broker.fetch_sessions.open(request, context.version, want)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
-    wanted = resolve(session.topics(), broker, context.version)
+    wanted = session.wanted()
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     isolation = Isolation.COMMITTED if request.isolation_level == 1 else Isolation.UNCOMMITTED
 
-    def read() -> list[Result]:
+    def read() -> list[Result | None]:
         return read_all(wanted, broker, max_bytes, isolation, with_limits=context.version >= 3)
 
-    def answer(results: Sequence[Result]) -> FetchResponse:
-        return session.answer(wanted, results)
+    def answer(results: Sequence[Result | None]) -> FetchResponse:
+        count(wanted, results)
+        return session.answer(wanted, results, isolation)
 
     results = read()
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes):
         return answer(results)
 
-    latest = [results]
+    watched = {TopicPartition(each.topic, each.part.partition): number for number, each in enumerate(wanted)}
+    sizes = [size_of(result) for result in results]
 
-    def try_complete() -> bool:
-        latest[0] = read()
-        return is_enough(latest[0], request.min_bytes)
+    def try_complete(name: Hashable) -> bool:
+        """Only one partition has changed: the others have what they had."""
+        number = watched[name]  # type: ignore[index]
+        result = read_one(wanted[number], broker, max_bytes, isolation, True)
+        sizes[number] = size_of(result)
+        return result.error_code != ErrorCode.NONE or sum(sizes) >= request.min_bytes
 
     def complete() -> None:
         if context.is_connected:
-            context.answer(answer(latest[0]))
+            context.answer(answer(read()))
 
-    names = [TopicPartition(want.topic, want.part.partition) for want in wanted]
-    broker.replicas.purgatory.wait(names, try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
+    broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
     return None
+
+
+def want(topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> Wanted:
+    return Wanted(topic.topic, topic.topic_id, part, version >= BY_ID_SINCE)
 
 
 def is_follower(request: FetchRequest) -> bool:
@@ -80,28 +133,37 @@ def is_follower(request: FetchRequest) -> bool:
     return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
 
-def resolve(topics: Sequence[FetchRequest.Topic], broker: Broker, version: int) -> list[Wanted]:
-    """Names for topic ids, and what cannot be found."""
-    wanted = []
-    for topic in topics:
-        name, error_code = topic.topic, int(ErrorCode.NONE)
-        if version >= 13:
-            known = broker.cluster.topic_by_id(topic.topic_id)
-            name, error_code = (known.name, error_code) if known else ("", ErrorCode.UNKNOWN_TOPIC_ID)
-        wanted += [Wanted(name, topic.topic_id, part, error_code) for part in topic.partitions]
-    return wanted
+def refuse_follower(request: FetchRequest, version: int) -> FetchResponse:
+    """No other broker is part of a cluster of one. Old versions have no place for an error but the partitions."""
+    if version >= TOP_ERROR_SINCE:
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = [want(topic, part, version) for topic in request.topics for part in topic.partitions]
+    results = [refuse(each.part.partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED) for each in wanted]
+    return FetchResponse(responses=grouped(wanted, results))
 
 
-def is_enough(results: Sequence[Result], min_bytes: int) -> bool:
-    return any(result.error_code for result in results) or sum(len(result.records or b"") for result in results) >= min_bytes
+def size_of(result: Result | None) -> int:
+    return 0 if result is None else len(result.records or b"")
 
 
-def read_all(wanted: Sequence[Wanted], broker: Broker, max_bytes: int, isolation: Isolation, with_limits: bool) -> list[Result]:
-    left, results = max_bytes, []
+def is_enough(results: Sequence[Result | None], min_bytes: int) -> bool:
+    news = [result for result in results if result is not None]
+    return any(result.error_code for result in news) or sum(map(size_of, news)) >= min_bytes
+
+
+def read_all(
+    wanted: Sequence[Wanted], broker: Broker, max_bytes: int, isolation: Isolation, with_limits: bool
+) -> list[Result | None]:
+    """None for a partition that has nothing: `empty` says the rest about it, if somebody wants to know."""
+    left = max_bytes
+    results: list[Result | None] = []
     must_have_one = with_limits
-    for want in wanted:
-        result = read_one(want, broker, left, isolation, must_have_one)
-        size = len(result.records or b"")
+    for each in wanted:
+        if each.is_quiet(isolation):
+            results.append(None)
+            continue
+        result = read_one(each, broker, left, isolation, must_have_one)
+        size = size_of(result)
         if size:
             must_have_one = False
         left = max(0, left - size)
@@ -111,9 +173,11 @@ def read_all(wanted: Sequence[Wanted], broker: Broker, max_bytes: int, isolation
 
 def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must_have_one: bool) -> Result:
     part = want.part
-    partition = None if want.error_code else broker.replicas.partition(TopicPartition(want.topic, part.partition))
-    if partition is None:
-        return refuse(part.partition, want.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    error_code = want.find(broker)
+    if error_code:
+        return refuse(part.partition, error_code)
+    partition = want.partition
+    assert partition is not None, "it was found"
     error_code = check_epoch(partition, part.current_leader_epoch)
     if error_code:
         return refuse(part.partition, error_code)
@@ -130,6 +194,17 @@ def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must
         aborted_transactions=aborted_list(fetched),
         records=fetched.records if fetched.records is not None and fetched.size else b"",
     )
+
+
+def count(wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
+    """What goes out, in the metrics of the topics that are here."""
+    for want, result in zip(wanted, results, strict=True):
+        if want.partition is not None:
+            topic = want.partition.topic_metrics
+            topic.fetch_requests += 1
+            if result is not None:
+                topic.bytes_out += size_of(result)
+                topic.failed_fetch_requests += result.error_code not in NEWS
 
 
 def aborted_list(fetched: FetchData) -> list[Result.AbortedTransaction] | None:

@@ -3,6 +3,8 @@
 -1 latest (the last stable offset when isolation is read_committed) · -2 earliest · -3 the record with the largest
 timestamp (KIP-734) -4 earliest kept locally · -5 latest tiered, -6 earliest not yet tiered: without tiered storage,
 nothing
+
+A partition that is named twice is answered with 42 in both places, as in Kafka.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.apis.fetch import check_epoch
+from milepost.broker.topic_requests import repeated
 from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import LATEST
@@ -23,15 +26,23 @@ if TYPE_CHECKING:
 
 KEY = 2
 READ_COMMITTED = 1
+CONSUMER = -1
 EPOCHS_SINCE = 4
 EARLIEST_PENDING_UPLOAD = -6
 Answer = ListOffsetsResponse.Topic.Partition
 
 
 def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    repeats = repeated((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     topics = [
         ListOffsetsResponse.Topic(
-            name=topic.name, partitions=[answer(topic.name, asked, request, context.broker) for asked in topic.partitions]
+            name=topic.name,
+            partitions=[
+                refuse(asked, ErrorCode.INVALID_REQUEST)
+                if (topic.name, asked.partition_index) in repeats
+                else answer(topic.name, asked, request, context.broker)
+                for asked in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -50,14 +61,20 @@ def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListO
     if error_code:
         return refuse(asked, error_code)
     try:
-        return find(partition, asked, request.isolation_level)
+        return find(partition, asked, bound_for(partition, request))
     except MilepostError as error:
         return refuse(asked, error.code)
 
 
-def find(partition: Partition, asked: ListOffsetsRequest.Topic.Partition, isolation_level: int) -> Answer:
+def bound_for(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Where the log ends for whoever asks: brokers (and tools that say -2) see all of it, consumers what is committed."""
+    if request.replica_id != CONSUMER:
+        return partition.log.end_offset
+    return partition.log.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.log.high_watermark
+
+
+def find(partition: Partition, asked: ListOffsetsRequest.Topic.Partition, bound: int) -> Answer:
     log, timestamp = partition.log, asked.timestamp
-    bound = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
     if timestamp == LATEST:
         return Answer(partition_index=asked.partition_index, timestamp=-1, offset=bound, leader_epoch=partition.leader_epoch)
     found = None if timestamp == EARLIEST_PENDING_UPLOAD else log.offset_for(timestamp)

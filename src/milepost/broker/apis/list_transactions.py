@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from milepost.coordinator.re2_syntax import RegularExpressionError
 from milepost.coordinator.subscriptions import resolve
-from milepost.coordinator.transaction import TransactionMetadata
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from milepost.record.internal_topics.transaction_state import TransactionState
@@ -26,8 +25,14 @@ STATES = {state.kafka_name: state for state in TransactionState}
 
 
 def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+    states, producers = set(request.state_filters), set(request.producer_id_filters)
+    now_ms = context.broker.clock.now_ms()
     found = [
-        metadata for metadata in context.broker.transactions.all() if passes(metadata, request, context.broker.clock.now_ms())
+        metadata
+        for metadata in context.broker.transactions.all()
+        if (not states or metadata.state.kafka_name in states)
+        and (not producers or metadata.producer_id in producers)
+        and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
     ]
     if request.transactional_id_pattern:
         try:
@@ -46,12 +51,4 @@ def handle(request: ListTransactionsRequest, context: Context) -> ListTransactio
             )
             for metadata in found
         ],
-    )
-
-
-def passes(metadata: TransactionMetadata, request: ListTransactionsRequest, now_ms: int) -> bool:
-    return (
-        (not request.state_filters or metadata.state.kafka_name in request.state_filters)
-        and (not request.producer_id_filters or metadata.producer_id in request.producer_id_filters)
-        and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
     )

@@ -7,6 +7,7 @@ does; it is then answered as any other, since a single broker leads it at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
@@ -18,19 +19,26 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
     from milepost.cluster.solo import TopicState
+    from milepost.replica.partition import Partition
 
 KEY = 3
 NO_ID = bytes(16)
+IDS_SINCE = 12  # 10 and 11 have the field, and Kafka refuses to look at it
+NO_LEADER = -1
 
 
 def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     broker = context.broker
     wanted = request.topics
+    if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
+        return refuse(wanted, ErrorCode.INVALID_REQUEST)
     if wanted is None or (context.version == 0 and not wanted):
         topics = [describe(topic, broker) for topic in broker.cluster.topics.values()]
     else:
         may_create = (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable
-        topics = [answer_topic(topic, broker, may_create) for topic in wanted]
+        # Each once, as in Kafka: a name takes a few bytes, and its answer one for every partition.
+        once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
+        topics = [answer_topic(topic, broker, may_create) for topic in once]
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = authorized_operations.ON_TOPIC
@@ -42,6 +50,12 @@ def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
         controller_id=broker.node_id,
         topics=topics,
         cluster_authorized_operations=authorized_operations.ON_CLUSTER if asked else authorized_operations.NOT_ASKED,
+    )
+
+
+def refuse(wanted: Sequence[MetadataRequest.Topic], error_code: int) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[MetadataResponse.Topic(error_code=error_code, name=each.name or "", topic_id=each.topic_id) for each in wanted]
     )
 
 
@@ -72,15 +86,27 @@ def create(name: str, broker: Broker) -> TopicState:
 
 
 def describe(topic: TopicState, broker: Broker) -> MetadataResponse.Topic:
-    partitions = []
-    for partition in broker.partitions_of(topic):
-        partitions.append(
-            MetadataResponse.Topic.Partition(
-                partition_index=partition.name.partition,
-                leader_id=partition.leader_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.in_sync_replicas,
-            )
-        )
+    partitions = [
+        describe_partition(number, broker.replicas.partition_of(topic.name, number), broker.node_id)
+        for number in range(topic.partitions)
+    ]
     return MetadataResponse.Topic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions)
+
+
+def describe_partition(number: int, partition: Partition | None, node_id: int) -> MetadataResponse.Topic.Partition:
+    """One that is not here has no leader: a client that saw fewer partitions would take their number for that of the topic."""
+    if partition is None:
+        return MetadataResponse.Topic.Partition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=number,
+            leader_id=NO_LEADER,
+            replica_nodes=[node_id],
+            offline_replicas=[node_id],
+        )
+    return MetadataResponse.Topic.Partition(
+        partition_index=number,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.in_sync_replicas,
+    )

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): how far groups have read."""
+"""OffsetFetch (key 9): how far groups have read. A group that is named again counts once, as it was named last."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ KEY = 9
 
 
 def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    request.groups = list({group.group_id: group for group in request.groups}.values())
     return context.broker.groups.fetch_offsets(request, context.version)

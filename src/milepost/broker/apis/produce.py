@@ -2,6 +2,11 @@
 
 acks 0: no answer, and an error closes the connection so that the client notices; 1 and -1: an answer after the
 append, which on a single broker is also the moment all in-sync replicas have it. From version 13 topics come by id.
+
+The first batch of a transaction in a partition goes there by way of the transaction coordinator (`transaction_admission`). With
+version 2 of the protocol it must have sequence 0 when the partition knows nothing of its producer: every transaction starts at 0
+there, so another number means that a batch was lost on the way (45). With `transaction.partition.verification.enable` off, the
+partitions of older clients are not verified.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.cluster.solo import TopicState
+    from milepost.replica.partition import Partition
 
 KEY = 0
 INTERNAL_CLIENT = "__admin_client"
@@ -31,26 +37,34 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
         return ProduceResponse(responses=[refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
     if request.transactional_id is None:
         return finish(request, context, {})
+    admission = Admission.for_produce(context.version)
     starting = transactions_that_start(request, context)
-    if not starting:
+    if not starting or not (admission is Admission.ADD or context.broker.config.transaction_partition_verification_enable):
         return finish(request, context, {})
 
     def admitted(errors: dict[TopicPartition, ErrorCode]) -> None:
-        response = finish(request, context, {name: answered_to_produce(error, admission) for name, error in errors.items()})
+        refused = {name: answered_to_produce(error, admission) or late(name) for name, error in errors.items()}
+        response = finish(request, context, refused)
         if response is not None:
             context.answer(response)
 
-    if len(set(starting.values())) > 1:
+    def late(name: TopicPartition) -> ErrorCode:
+        partition = context.broker.replicas.partition(name)
+        is_new = partition is not None and partition.log.producers.last_entry(producer.producer_id) is None
+        is_late = is_new and admission is Admission.ADD and starting[name].base_sequence != 0
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
+
+    producers = {Producer(batch.producer_id, batch.producer_epoch) for batch in starting.values()}
+    if len(producers) > 1:
         return finish(request, context, dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-    admission = Admission.for_produce(context.version)
-    producer = next(iter(starting.values()))
+    (producer,) = producers
     admit(context.broker.transactions, admission, request.transactional_id, producer, list(starting), admitted)
     return None
 
 
-def transactions_that_start(request: ProduceRequest, context: Context) -> dict[TopicPartition, Producer]:
+def transactions_that_start(request: ProduceRequest, context: Context) -> dict[TopicPartition, RecordBatch]:
     """The partitions that get their first batch of a transaction: the coordinator is asked about those."""
-    starting: dict[TopicPartition, Producer] = {}
+    starting: dict[TopicPartition, RecordBatch] = {}
     for topic in request.topic_data:
         known = known_topic(topic, context)
         for part in topic.partition_data if known else ():
@@ -58,20 +72,30 @@ def transactions_that_start(request: ProduceRequest, context: Context) -> dict[T
             partition = context.broker.replicas.partition(TopicPartition(known.name, part.index))
             if partition is None or part.records is None or len(part.records) < HEADER_SIZE or part.records[16] != MAGIC:
                 continue
-            # The coordinator may answer later, when the receive buffer holds something else.
-            part.records = memoryview(bytes(part.records))
             batch = RecordBatch(part.records)
-            producers = partition.log.producers
-            if batch.is_transactional and not producers.has_open_transaction(batch.producer_id, batch.producer_epoch):
-                starting[partition.name] = Producer(batch.producer_id, batch.producer_epoch)
+            if batch.is_transactional and starts_transaction(batch, partition):
+                starting[partition.name] = batch
+    if starting:
+        # The coordinator may answer later, when the receive buffer holds something else.
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                part.records = None if part.records is None else memoryview(bytes(part.records))
     return starting
+
+
+def starts_transaction(batch: RecordBatch, partition: Partition) -> bool:
+    known = partition.log.producers.last_entry(batch.producer_id)
+    if known is None or batch.producer_epoch > known.epoch:
+        return True
+    # An older epoch is fenced, whatever the coordinator says: the log refuses it.
+    return batch.producer_epoch == known.epoch and known.current_txn_first_offset is None
 
 
 def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]) -> ProduceResponse | None:
     """Append what may be appended, and answer as `acks` says."""
     responses = [answer_topic(topic, request, context, refused) for topic in request.topic_data]
     if request.acks:
-        return ProduceResponse(responses=responses)
+        return answer_durably(ProduceResponse(responses=responses), request, context)
     failed = next((part for topic in responses for part in topic.partition_responses if part.error_code), None)
     if failed is None:
         context.no_response()
@@ -79,6 +103,31 @@ def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartiti
         context.close(
             f"a produce request with acks=0 failed with error {failed.error_code}, which only a closed connection can tell"
         )
+    return None
+
+
+def answer_durably(response: ProduceResponse, request: ProduceRequest, context: Context) -> ProduceResponse | None:
+    """The response; later, when a topic's `flush.messages` asks for an fsync first."""
+    replicas = context.broker.replicas
+    if not replicas.unflushed:
+        return response
+    answers: list[tuple[Partition, PartitionResponse]] = []
+    for topic, answered in zip(request.topic_data, response.responses, strict=True):
+        known = known_topic(topic, context)
+        for part in answered.partition_responses:
+            partition = None if known is None else replicas.partition_of(known.name, part.index)
+            if partition in replicas.unflushed and not part.error_code:
+                answers.append((partition, part))
+    if not answers:
+        return response
+
+    def flushed() -> None:
+        for partition, part in answers:
+            if partition.log.is_failed:
+                part.error_code, part.base_offset = ErrorCode.KAFKA_STORAGE_ERROR, -1
+        context.answer(response)
+
+    replicas.when_durable((partition for partition, _ in answers), flushed)
     return None
 
 

@@ -21,7 +21,10 @@ KEY = 28
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def handle(request: TxnOffsetCommitRequest, context: Context) -> None:
+def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse | None:
+    if not request.group_id:
+        # Before it becomes part of the transaction.
+        return refused(request, ErrorCode.INVALID_GROUP_ID)
     groups = context.broker.groups
     partition = TopicPartition(OFFSETS_TOPIC, groups.partition_for(request.group_id))
     admission = Admission.for_txn_offset_commit(context.version)
@@ -37,6 +40,7 @@ def handle(request: TxnOffsetCommitRequest, context: Context) -> None:
 
     producer = Producer(request.producer_id, request.producer_epoch)
     admit(context.broker.transactions, admission, request.transactional_id, producer, [partition], admitted)
+    return None
 
 
 def refused(request: TxnOffsetCommitRequest, error: int) -> TxnOffsetCommitResponse:

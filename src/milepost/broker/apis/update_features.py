@@ -1,14 +1,15 @@
-"""UpdateFeatures (key 57): set the level of features. Levels are fixed here (`features`), so only the level a feature has already
-can be asked for.
+"""UpdateFeatures (key 57): move features to other levels (see `features`), all of them or none.
 
-One feature that cannot be set refuses them all (95). Up to version 1 a request that is fine is answered for each feature.
+One feature that cannot be moved refuses them all (95). Up to version 1 a request that is fine is answered for each feature. In version
+0 there is no upgrade type: a level can only go up (as in Kafka, which does not look at `allow_downgrade` any more).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.features import FEATURES
+from milepost.broker.features import fault_of, update
+from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -19,24 +20,20 @@ KEY = 57
 
 
 def handle(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
-    for update in request.feature_updates:
-        fault = fault_of(update)
+    cluster = context.broker.cluster
+    for asked in request.feature_updates:
+        fault = fault_of(cluster, asked.feature, asked.max_version_level, asked.upgrade_type)
         if fault is not None:
-            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=fault)
+            message = f"no feature has been changed: {fault}"
+            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
+    if not request.validate_only:
+        try:
+            update(context.broker, {asked.feature: asked.max_version_level for asked in request.feature_updates})
+        except MilepostError as error:
+            return UpdateFeaturesResponse(error_code=error.code, error_message=str(error))
     results = [
-        UpdateFeaturesResponse.Result(feature=update.feature, error_message=None)
-        for update in request.feature_updates
+        UpdateFeaturesResponse.Result(feature=asked.feature, error_message=None)
+        for asked in request.feature_updates
         if context.version <= 1
     ]
     return UpdateFeaturesResponse(error_message=None, results=results)
-
-
-def fault_of(update: UpdateFeaturesRequest.FeatureUpdate) -> str | None:
-    feature = FEATURES.get(update.feature)
-    if feature is None:
-        return f"no feature has been changed: there is no feature {update.feature[:60]!r} here"
-    if update.max_version_level != feature.level:
-        return (
-            f"no feature has been changed: {feature.name} is at level {feature.level} and cannot go to {update.max_version_level}"
-        )
-    return None

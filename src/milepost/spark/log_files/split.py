@@ -87,13 +87,15 @@ class PieceReader:
         self.settings = settings
         self.decoder = decoder
         self._buffer = bytearray(CHUNK)
+        self._is_begun = False
 
     def read(self, piece: Piece, aborted: tuple[tuple[int, int, int], ...]) -> Iterator[pa.RecordBatch]:
+        self._is_begun = False
         try:
             yield from self._read(piece, aborted)
         except SegmentChanged as change:
             # Rows up to the decoder's offset are given already: only what lies behind is planned again.
-            start = max(piece.start, min(self.decoder.next_offset, piece.end))
+            start = max(piece.start, min(self.decoder.next_offset, piece.end)) if self._is_begun else piece.start
             for fresh in plan_again(self.disk, self.settings, replace(piece, start=start), change):
                 yield from self._read(fresh, aborted)
         except OSError as error:
@@ -104,6 +106,7 @@ class PieceReader:
         try:
             first_offset = piece.segment.base_offset if piece.position == 0 else 0
             yield from self.decoder.start(piece.offsets, aborted, where=piece.segment.path, first_offset=first_offset)
+            self._is_begun = True
             yield from self._feed(piece, fd)
         finally:
             self.disk.close(fd)

@@ -8,14 +8,24 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -27,19 +37,41 @@ public final class JavaClient {
     private static final Duration WAIT = Duration.ofSeconds(20);
     private static String bootstrap;
     private static String prefix;
+    private static Admin admin;
+    private static boolean failed;
 
     public static void main(String[] args) throws Exception {
         bootstrap = args[0];
         prefix = args[1];
-        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) codec(codec);
-        record();
-        tooLarge();
-        times();
-        transactions();
-        offsetsInTransaction();
-        fencing();
-        for (String protocol : List.of("classic", "consumer")) group(protocol);
-        resume();
+        admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) attempt(() -> codec(codec));
+        for (String protocol : List.of("classic", "consumer")) attempt(() -> group(protocol));
+        attempt(JavaClient::record);
+        attempt(JavaClient::large);
+        attempt(JavaClient::times);
+        attempt(JavaClient::resume);
+        attempt(JavaClient::idempotence);
+        attempt(JavaClient::transactions);
+        attempt(JavaClient::offsetsInTransactions);
+        attempt(JavaClient::fencing);
+        attempt(JavaClient::topics);
+        attempt(JavaClient::deletion);
+        attempt(JavaClient::groups);
+        System.exit(failed ? 1 : 0);
+    }
+
+    private interface Situation {
+        void run() throws Exception;
+    }
+
+    /** Goes on after a situation that failed: the others can still be seen. */
+    private static void attempt(Situation situation) {
+        try {
+            situation.run();
+        } catch (Exception reason) {
+            reason.printStackTrace();
+            failed = true;
+        }
     }
 
     private static void say(String what, Object seen) {
@@ -47,9 +79,7 @@ public final class JavaClient {
     }
 
     private static String topic(String name, int partitions) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
-            admin.createTopics(List.of(new NewTopic(prefix + name, partitions, (short) 1))).all().get();
-        }
+        admin.createTopics(List.of(new NewTopic(prefix + name, partitions, (short) 1))).all().get();
         return prefix + name;
     }
 
@@ -64,6 +94,7 @@ public final class JavaClient {
         given.put("group.id", prefix + group);
         given.put("auto.offset.reset", "earliest");
         given.put("enable.auto.commit", "false");
+        given.put("fetch.max.wait.ms", "50");
         return new KafkaConsumer<>(given, new StringDeserializer(), new StringDeserializer());
     }
 
@@ -93,43 +124,66 @@ public final class JavaClient {
         return records.stream().map(ConsumerRecord::value).collect(Collectors.joining(" "));
     }
 
+    private static List<String> numbered(int count, String text) {
+        return IntStream.range(0, count).mapToObj(i -> i + text).collect(Collectors.toList());
+    }
+
+    private static void fill(String topic, List<String> values, String... settings) {
+        try (KafkaProducer<String, String> producer = producer(settings)) {
+            for (String value : values) producer.send(new ProducerRecord<>(topic, 0, null, value));
+        }
+    }
+
+    private static String inOrder(List<ConsumerRecord<String, String>> records, List<String> wanted) {
+        for (int i = 0; i < records.size(); i++) {
+            ConsumerRecord<String, String> record = records.get(i);
+            if (!record.value().equals(wanted.get(i)) || record.offset() != i) return records.size() + ", out of order at " + i;
+        }
+        return records.size() + " in order";
+    }
+
     private static void codec(String codec) throws Exception {
         String topic = topic("codec-" + codec, 1);
-        try (KafkaProducer<String, String> producer = producer("compression.type", codec)) {
-            for (int i = 0; i < 200; i++) producer.send(new ProducerRecord<>(topic, 0, null, i + " page visit ".repeat(20)));
-        }
-        List<ConsumerRecord<String, String>> records = read(topic, 200, "read_uncommitted");
-        boolean inOrder = true;
-        for (int i = 0; i < records.size(); i++) inOrder &= records.get(i).value().startsWith(i + " page") && records.get(i).offset() == i;
-        say("codec " + codec, records.size() + " in order " + inOrder);
+        List<String> wanted = numbered(200, " page visit".repeat(20));
+        fill(topic, wanted, "compression.type", codec, "enable.idempotence", "false");
+        say("codec " + codec, inOrder(read(topic, 200, "read_uncommitted"), wanted));
+    }
+
+    private static void idempotence() throws Exception {
+        String topic = topic("idempotent", 1);
+        List<String> wanted = numbered(1000, "");
+        fill(topic, wanted, "enable.idempotence", "true", "batch.size", "500");
+        say("idempotent", inOrder(read(topic, 1000, "read_uncommitted"), wanted));
     }
 
     private static void record() throws Exception {
         String topic = topic("record", 1);
         try (KafkaProducer<String, String> producer = producer()) {
             ProducerRecord<String, String> full = new ProducerRecord<>(topic, 0, 1_500_000_000_123L, "key", "value");
-            full.headers().add("trace", "abc".getBytes(StandardCharsets.UTF_8)).add("none", null);
+            full.headers().add("trace", "abc".getBytes(StandardCharsets.UTF_8)).add("empty", new byte[0]);
             producer.send(full);
-            producer.send(new ProducerRecord<>(topic, 0, 1_500_000_000_124L, null, (String) null)).get();
+            producer.send(new ProducerRecord<>(topic, 0, 1_500_000_000_124L, "gone", (String) null)).get();
         }
-        for (ConsumerRecord<String, String> found : read(topic, 2, "read_uncommitted")) {
+        List<ConsumerRecord<String, String>> records = read(topic, 2, "read_uncommitted");
+        for (ConsumerRecord<String, String> found : records) {
             List<String> headers = new ArrayList<>();
-            found.headers().forEach(header -> headers.add(header.key() + ":" + (header.value() == null ? null : new String(header.value()))));
-            say("record " + found.offset(), found.key() + " " + found.value() + " " + found.timestamp() + " " + headers);
+            found.headers().forEach(header -> headers.add(header.key() + ":" + new String(header.value(), StandardCharsets.UTF_8)));
+            say("record " + found.offset(), found.key() + " " + found.value() + " [" + String.join(" ", headers) + "]");
         }
+        say("timestamps", records.get(0).timestamp() + " " + records.get(1).timestamp());
     }
 
-    private static void tooLarge() throws Exception {
+    private static void large() throws Exception {
         String topic = topic("large", 1);
         try (KafkaProducer<String, String> producer = producer("max.request.size", "3000000")) {
-            say("900 kB", producer.send(new ProducerRecord<>(topic, "x".repeat(900_000))).get().offset());
+            producer.send(new ProducerRecord<>(topic, "x".repeat(900_000))).get();
+            say("900 kB", read(topic, 1, "read_uncommitted").get(0).value().length());
             try {
                 producer.send(new ProducerRecord<>(topic, "x".repeat(2_000_000))).get();
             } catch (ExecutionException refused) {
-                say("2 MB", refused.getCause().getClass().getSimpleName());
+                say("2 MB", "error " + Errors.forException(refused.getCause()).code());
             }
         }
-        say("900 kB read", read(topic, 1, "read_uncommitted").get(0).value().length());
     }
 
     private static void times() throws Exception {
@@ -140,7 +194,7 @@ public final class JavaClient {
         TopicPartition partition = new TopicPartition(topic, 0);
         try (KafkaConsumer<String, String> consumer = consumer("times")) {
             say("at 3500", consumer.offsetsForTimes(Map.of(partition, 1_600_000_003_500L)).get(partition).offset());
-            say("at 9001", consumer.offsetsForTimes(Map.of(partition, 1_600_000_009_001L)).get(partition));
+            say("at 9001", consumer.offsetsForTimes(Map.of(partition, 1_600_000_009_001L)).get(partition) == null ? "none" : "something");
             say("ends", consumer.beginningOffsets(List.of(partition)).get(partition) + " " + consumer.endOffsets(List.of(partition)).get(partition));
         }
     }
@@ -160,11 +214,9 @@ public final class JavaClient {
         say("uncommitted", values(read(topic, 3, "read_uncommitted")));
     }
 
-    private static void offsetsInTransaction() throws Exception {
+    private static void offsetsInTransactions() throws Exception {
         String topic = topic("source", 1);
-        try (KafkaProducer<String, String> producer = producer()) {
-            for (String value : List.of("a", "b", "c", "d")) producer.send(new ProducerRecord<>(topic, 0, null, value));
-        }
+        fill(topic, List.of("a", "b", "c", "d"));
         TopicPartition partition = new TopicPartition(topic, 0);
         try (KafkaConsumer<String, String> consumer = consumer("copier");
              KafkaProducer<String, String> producer = producer("transactional.id", prefix + "copier")) {
@@ -176,7 +228,7 @@ public final class JavaClient {
                 producer.sendOffsetsToTransaction(Map.of(partition, new OffsetAndMetadata(offset)), consumer.groupMetadata());
                 if (offset == 4) producer.abortTransaction();
                 else producer.commitTransaction();
-                say("offset after " + offset, consumer.committed(Collections.singleton(partition)).get(partition).offset());
+                say("offset after " + (offset == 4 ? "abort" : "commit"), consumer.committed(Collections.singleton(partition)).get(partition).offset());
             }
         }
     }
@@ -192,7 +244,7 @@ public final class JavaClient {
             try {
                 first.commitTransaction();
             } catch (RuntimeException refused) {
-                say("fenced", refused.getClass().getSimpleName());
+                say("fenced", refused instanceof ProducerFencedException || refused instanceof InvalidProducerEpochException);
             }
         }
     }
@@ -205,31 +257,28 @@ public final class JavaClient {
         KafkaConsumer<String, String> first = consumer("group-" + protocol, settings);
         KafkaConsumer<String, String> second = consumer("group-" + protocol, settings);
         first.subscribe(List.of(topic));
-        say(protocol + " alone", shares(4, 0, first, second));
+        say(protocol + " alone", shares("4", first));
         second.subscribe(List.of(topic));
-        say(protocol + " together", shares(2, 2, first, second));
+        say(protocol + " together", shares("2 2", first, second));
         second.close();
-        say(protocol + " left", shares(4, -1, first, null));
+        say(protocol + " left", shares("4", first));
         first.close();
     }
 
-    /** How many partitions the two have, polled until it is as wanted or the time is over. */
-    private static String shares(int one, int two, KafkaConsumer<String, String> first, KafkaConsumer<String, String> second) {
+    /** How many partitions the members have, polled until it is as wanted or the time is over. */
+    @SafeVarargs
+    private static String shares(String wanted, KafkaConsumer<String, String>... members) {
         long deadline = System.nanoTime() + WAIT.toNanos();
         while (true) {
-            first.poll(Duration.ofMillis(50));
-            if (two > 0) second.poll(Duration.ofMillis(50));
-            int has = first.assignment().size();
-            int other = second == null ? -1 : second.assignment().size();
-            if ((has == one && other == two) || System.nanoTime() > deadline) return has + " " + other;
+            for (KafkaConsumer<String, String> member : members) member.poll(Duration.ofMillis(50));
+            String has = Arrays.stream(members).map(member -> "" + member.assignment().size()).collect(Collectors.joining(" "));
+            if (has.equals(wanted) || System.nanoTime() > deadline) return has;
         }
     }
 
     private static void resume() throws Exception {
         String topic = topic("resume", 1);
-        try (KafkaProducer<String, String> producer = producer()) {
-            for (int i = 0; i < 6; i++) producer.send(new ProducerRecord<>(topic, 0, null, "" + i));
-        }
+        fill(topic, numbered(6, ""));
         try (KafkaConsumer<String, String> first = consumer("resume", "max.poll.records", "4")) {
             first.subscribe(List.of(topic));
             say("first reader", values(take(first, 4)));
@@ -239,5 +288,49 @@ public final class JavaClient {
             second.subscribe(List.of(topic));
             say("second reader", values(take(second, 2)));
         }
+    }
+
+    private static void topics() throws Exception {
+        String topic = topic("grown", 2);
+        admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
+        say("partitions", admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size());
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        AlterConfigOp change = new AlterConfigOp(new ConfigEntry("retention.ms", "7000000"), AlterConfigOp.OpType.SET);
+        admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+        say("retention", admin.describeConfigs(List.of(resource)).all().get().get(resource).get("retention.ms").value());
+        admin.deleteTopics(List.of(topic)).all().get();
+        say("topic after deletion", admin.listTopics().names().get().contains(topic));
+    }
+
+    private static void deletion() throws Exception {
+        String topic = topic("deletion", 1);
+        fill(topic, numbered(4, ""));
+        TopicPartition partition = new TopicPartition(topic, 0);
+        Map<TopicPartition, RecordsToDelete> wanted = Map.of(partition, RecordsToDelete.beforeOffset(3));
+        say("low watermark", admin.deleteRecords(wanted).lowWatermarks().get(partition).get().lowWatermark());
+        say("first record", values(read(topic, 1, "read_uncommitted")));
+    }
+
+    private static void groups() throws Exception {
+        String topic = topic("administered", 1);
+        String group = prefix + "administered";
+        try (KafkaConsumer<String, String> member = consumer("administered")) {
+            member.subscribe(List.of(topic));
+            shares("1", member);
+            say("group listed", listed(group));
+            ConsumerGroupDescription described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+            // state() is gone in 4.3.0 and groupState() is new there: their names are the same.
+            String state = described.toString().replaceAll(".*[sS]tate=([A-Za-z]+).*", "$1");
+            say("group described", state + " " + described.members().size());
+        }
+        TopicPartition partition = new TopicPartition(topic, 0);
+        admin.alterConsumerGroupOffsets(group, Map.of(partition, new OffsetAndMetadata(1))).all().get();
+        say("group offset", admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().get(partition).offset());
+        admin.deleteConsumerGroups(List.of(group)).all().get();
+        say("group after deletion", listed(group));
+    }
+
+    private static boolean listed(String group) throws Exception {
+        return admin.listConsumerGroups().all().get().stream().anyMatch(found -> found.groupId().equals(group));
     }
 }

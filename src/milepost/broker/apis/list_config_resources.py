@@ -1,0 +1,43 @@
+"""ListConfigResources (key 74): what has settings, of some types or of all.
+
+    32  groups     those that something is set for
+    16  metrics of clients: none here
+    8   loggers    none here
+    4   brokers
+    2   topics
+
+They come in that order, as in Kafka. Version 0 was ListClientMetricsResources and asks for type 16 alone. A type that does not exist is 35.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.config_resources import BROKER, GROUP, TOPIC
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.context import Context
+
+KEY = 74
+LOGGER, CLIENT_METRICS = 8, 16
+TYPES = (GROUP, CLIENT_METRICS, LOGGER, BROKER, TOPIC)
+Resource = ListConfigResourcesResponse.ConfigResource
+
+
+def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+    asked = (set(request.resource_types) or set(TYPES)) if context.version >= 1 else {CLIENT_METRICS}
+    if not asked.issubset(TYPES):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    cluster = context.broker.cluster
+    names = {
+        GROUP: list(cluster.group_configs),
+        BROKER: [str(context.broker.node_id)],
+        TOPIC: list(cluster.topics),
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            Resource(resource_name=name, resource_type=kind) for kind in TYPES if kind in asked for name in names.get(kind, ())
+        ]
+    )

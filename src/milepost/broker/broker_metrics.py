@@ -1,0 +1,259 @@
+"""Everything a broker tells about itself, under Kafka's names (docs/metrics.md lists it).
+
+Requests and connections are counted in `net`, what goes through topics where it is appended and fetched. The rest is not counted
+at all: it is looked up when somebody asks.
+
+What only several brokers can have is given all the same where an alert watches it: with one broker nothing is
+under-replicated, and nobody else is controller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from milepost.broker.metered_disk import MeteredDisk
+from milepost.files import Disk
+from milepost.log.log import Log
+from milepost.metrics.histogram import Histogram
+from milepost.metrics.names import Kind, MetricName
+from milepost.metrics.registry import Labels, Registry, Sample
+from milepost.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+RUNNING = 3
+GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+CONSUMER_GROUP_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+STATM = "/proc/self/statm"
+PAGE_BYTES = 4096
+STARTED = time.time()
+
+# name -> what it says, and what it is for a log or a partition
+LOG_GAUGES: dict[str, tuple[str, Callable[[Log], int]]] = {
+    "Size": ("Bytes of the log", lambda log: log.segments.size_in_bytes),
+    "NumLogSegments": ("Segments of the log", lambda log: len(log.segments)),
+    "LogStartOffset": ("First offset that can be read", lambda log: log.start_offset),
+    "LogEndOffset": ("Offset of the next record", lambda log: log.end_offset),
+}
+PARTITION_GAUGES: dict[str, tuple[str, Callable[[Partition], int]]] = {
+    "UnderReplicated": ("1 when a replica is not in sync", lambda part: len(part.in_sync_replicas) < len(part.replicas)),
+    "UnderMinIsr": ("1 when fewer replicas than min.insync.replicas are in sync", lambda part: spare_replicas(part) < 0),
+    "AtMinIsr": ("1 when as many replicas as min.insync.replicas are in sync", lambda part: spare_replicas(part) == 0),
+    "InSyncReplicasCount": ("Replicas in sync", lambda part: len(part.in_sync_replicas)),
+    "ReplicasCount": ("Replicas", lambda part: len(part.replicas)),
+    "LastStableOffsetLag": (
+        "Records behind the last stable offset",
+        lambda part: part.log.high_watermark - part.log.last_stable_offset,
+    ),
+}
+
+
+def spare_replicas(partition: Partition) -> int:
+    return len(partition.in_sync_replicas) - partition.log.config.min_insync_replicas
+
+
+class BrokerMetrics:
+    def __init__(self, broker: Broker):
+        self._broker = broker
+        self.registry = Registry()
+        broker.server.metrics.register(self.registry)
+        broker.request_metrics.register(self.registry)
+        broker.replicas.topic_metrics.register(self.registry)
+        self._register_broker()
+        self._register_replicas()
+        self._register_controller()
+        self._register_logs()
+        self._register_groups()
+        self._register_process()
+
+    def _gauge(self, domain: str, type: str, name: str, help: str, value: Callable[[], float]) -> None:
+        self.registry.gauge(MetricName(domain, type, name), help, value)
+
+    def _counter(self, domain: str, type: str, name: str, help: str, value: Callable[[], float] = lambda: 0) -> None:
+        self.registry.counter(MetricName(domain, type, name), help, value)
+
+    def _register_broker(self) -> None:
+        broker, registry = self._broker, self.registry
+        self._gauge("kafka.server", "KafkaServer", "BrokerState", "What the broker is doing, 3 is running", lambda: RUNNING)
+        for name, help in (("PurgatorySize", "Requests that wait for something"), ("NumDelayedOperations", "The same")):
+            registry.add(MetricName("kafka.server", "DelayedOperationPurgatory", name), Kind.GAUGE, help, self._waiting)
+        sessions = broker.fetch_sessions
+        cache = "FetchSessionCache"
+        self._gauge("kafka.server", cache, "NumIncrementalFetchSessions", "Fetch sessions", lambda: len(sessions))
+        self._gauge(
+            "kafka.server", cache, "NumIncrementalFetchPartitionsCached", "Their partitions", lambda: sessions.partition_count
+        )
+        self._counter(
+            "kafka.server",
+            cache,
+            "IncrementalFetchSessionEvictionsPerSec",
+            "Fetch sessions that made room for others",
+            lambda: sessions.evictions,
+        )
+
+    def _waiting(self) -> Iterator[Sample]:
+        # A produce request never waits for other brokers where there are none.
+        yield (("delayedOperation", "Produce"),), 0
+        yield (("delayedOperation", "Fetch"),), len(self._broker.replicas.purgatory)
+
+    def _register_replicas(self) -> None:
+        replicas, manager = self._broker.replicas, "ReplicaManager"
+
+        def count(name: str, help: str, holds: Callable[[Partition], bool]) -> None:
+            self._gauge("kafka.server", manager, name, help, lambda: sum(map(holds, list(replicas.partitions.values()))))
+
+        self._gauge("kafka.server", manager, "PartitionCount", "Partitions on this broker", lambda: len(replicas.partitions))
+        count("LeaderCount", "Partitions that this broker leads", lambda part: part.leader_id == replicas.node_id)
+        count(
+            "UnderReplicatedPartitions",
+            "Partitions with replicas that are not in sync",
+            lambda part: len(part.in_sync_replicas) < len(part.replicas),
+        )
+        count("UnderMinIsrPartitionCount", "Partitions below min.insync.replicas", lambda part: spare_replicas(part) < 0)
+        count("AtMinIsrPartitionCount", "Partitions at min.insync.replicas", lambda part: spare_replicas(part) == 0)
+        count("OfflineReplicaCount", "Partitions whose data directory is offline", lambda part: part.log.is_failed)
+        for name, help in (
+            ("IsrShrinksPerSec", "Replicas that fell out of sync"),
+            ("IsrExpandsPerSec", "Replicas that came back in sync"),
+            ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed"),
+        ):
+            self._counter("kafka.server", manager, name, help)
+        self.registry.add(
+            MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag"),
+            Kind.GAUGE,
+            "Records the slowest follower is behind",
+            lambda: (((("clientId", "Replica"),), 0),),
+        )
+        for name, (help, value) in PARTITION_GAUGES.items():
+            self.registry.add(
+                MetricName("kafka.cluster", "Partition", name),
+                Kind.GAUGE,
+                help,
+                lambda value=value: self._partitions(value),  # type: ignore[misc]
+            )
+
+    def _partitions(self, value: Callable[[Partition], int]) -> Iterator[Sample]:
+        for partition in list(self._broker.replicas.partitions.values()):
+            yield labels(partition.log), value(partition)
+
+    def _register_controller(self) -> None:
+        cluster, controller = self._broker.cluster, "KafkaController"
+        replicas = self._broker.replicas
+
+        def gauge(name: str, help: str, value: Callable[[], float]) -> None:
+            self._gauge("kafka.controller", controller, name, help, value)
+
+        gauge("ActiveControllerCount", "1 where the controller is", lambda: 1)
+        gauge(
+            "OfflinePartitionsCount",
+            "Partitions that nobody leads",
+            lambda: sum(part.log.is_failed for part in list(replicas.partitions.values())),
+        )
+        gauge("PreferredReplicaImbalanceCount", "Partitions that another than their first replica leads", lambda: 0)
+        gauge("GlobalTopicCount", "Topics of the cluster", lambda: len(cluster.topics))
+        gauge(
+            "GlobalPartitionCount", "Partitions of the cluster", lambda: sum(each.partitions for each in cluster.topics.values())
+        )
+        self._counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec", "Elections that lost records")
+        self.registry.summary(
+            MetricName("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs"), "Elections of leaders", Histogram()
+        )
+
+    def _register_logs(self) -> None:
+        logs, registry = self._broker.logs, self.registry
+        for name, (help, value) in LOG_GAUGES.items():
+            registry.add(MetricName("kafka.log", "Log", name), Kind.GAUGE, help, lambda value=value: self._logs(value))  # type: ignore[misc]
+        self._gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", "Data directories offline", lambda: len(logs.offline))
+        registry.add(
+            MetricName("kafka.log", "LogManager", "LogDirectoryOffline"),
+            Kind.GAUGE,
+            "1 when the data directory is offline",
+            lambda: [((("logDirectory", path),), path in logs.offline) for path in logs.config.directories],
+        )
+        if isinstance(logs.disk, MeteredDisk):
+            registry.summary(
+                MetricName("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs"), "Time of an fsync", logs.disk.flush_times
+            )
+        cleaner = logs.cleaner
+        self._gauge(
+            "kafka.log",
+            "LogCleanerManager",
+            "uncleanable-partitions-count",
+            "Partitions that are not compacted any more because of damage",
+            lambda: len(cleaner.uncleanable),
+        )
+        self._gauge(
+            "kafka.log",
+            "LogCleaner",
+            "cleaner-recopy-percent",
+            "What the last cleanings wrote, in percent of what they read",
+            self._recopied,
+        )
+
+    def _recopied(self) -> float:
+        stats = list(self._broker.logs.cleaner.last_stats.values())
+        read = sum(each.bytes_read for each in stats)
+        return 100 * sum(each.bytes_written for each in stats) / read if read else 0.0
+
+    def _logs(self, value: Callable[[Log], int]) -> Iterator[Sample]:
+        for log in list(self._broker.logs.logs.values()):
+            yield labels(log), value(log)
+
+    def _register_groups(self) -> None:
+        groups, manager = self._broker.groups, "GroupMetadataManager"
+
+        def gauge(name: str, help: str, value: Callable[[], float]) -> None:
+            self._gauge("kafka.coordinator.group", manager, name, help, value)
+
+        def in_state(state: str) -> float:
+            return sum(group.state_name == state for group in list(groups.groups.values()))
+
+        gauge("NumGroups", "Groups", lambda: len(groups.groups))
+        gauge("NumOffsets", "Committed offsets", lambda: sum(len(groups.offsets.of(group)) for group in groups.offsets.groups()))
+        for state in GROUP_STATES:
+            gauge(f"NumGroups{state}", f"Groups that are {state}", lambda state=state: in_state(state))  # type: ignore[misc]
+        coordinator = "group-coordinator-metrics"
+        self.registry.add(
+            MetricName("kafka.server", coordinator, "group-count"), Kind.GAUGE, "Groups by protocol", self._groups_by_protocol
+        )
+        self.registry.add(
+            MetricName("kafka.server", coordinator, "consumer-group-count"),
+            Kind.GAUGE,
+            "Groups of the consumer protocol by state",
+            self._consumer_groups_by_state,
+        )
+
+    def _groups_by_protocol(self) -> Iterator[Sample]:
+        counts = Counter(group.kind for group in list(self._broker.groups.groups.values()))
+        for kind in ("classic", "consumer"):
+            yield (("protocol", kind),), counts[kind]
+
+    def _consumer_groups_by_state(self) -> Iterator[Sample]:
+        groups = [group for group in list(self._broker.groups.groups.values()) if group.kind == "consumer"]
+        counts = Counter(group.state_name for group in groups)
+        for state in CONSUMER_GROUP_STATES:
+            yield (("state", state.lower()),), counts[state]
+
+    def _register_process(self) -> None:
+        def process(name: str) -> MetricName:
+            return MetricName("process", "", name)
+
+        self.registry.counter(process("cpu_seconds_total"), "Processor time of this process", time.process_time)
+        self.registry.gauge(process("start_time_seconds"), "When this process started", lambda: STARTED)
+        self.registry.gauge(process("resident_memory_bytes"), "Memory of this process", lambda: resident_bytes(Disk()))
+
+
+def labels(log: Log) -> Labels:
+    return (("topic", log.partition.topic), ("partition", str(log.partition.partition)))
+
+
+def resident_bytes(disk: Disk) -> float:
+    fd = disk.open(STATM)
+    try:
+        return int(disk.pread(fd, 200, 0).split()[1]) * PAGE_BYTES
+    finally:
+        disk.close(fd)

@@ -1,0 +1,52 @@
+"""What only brokers and controllers send each other: refused with 31 CLUSTER_AUTHORIZATION_FAILED where there is one broker.
+
+Whoever sends these to a broker that is alone is no broker of its cluster, and what they ask for is not harmless: to lose a
+partition, to change who is in sync, to hand out producer ids. Kafka without an authorizer does what they say (CVE-2018-1288 was
+of that kind); here no setting is needed to be safe. None of them is listed in ApiVersions.
+
+    code at the top          LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, AlterPartition, Envelope, AllocateProducerIds,
+                             AddPartitionsToTxn from version 4
+    code for each partition  the state of share groups (83 to 87), whose answers have no top
+
+The rest of KRaft's own (Vote, BrokerRegistration, ...) has no schema here: the connection is closed, as by any Kafka broker whose
+listener does not serve an API. Fetches that name a replica are refused by their handler. WriteTxnMarkers is an administrator's
+request as well, to end a transaction that hangs, and is served.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milepost.codec.buffer import Buffer
+from milepost.protocol import compiled, frames
+from milepost.protocol.apis import BY_KEY
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.headers import RequestHeader
+
+ADD_PARTITIONS_TO_TXN = 24
+CODE_AT_THE_TOP = {4, 5, 6, 7, ADD_PARTITIONS_TO_TXN, 56, 58, 67}
+SHARE_GROUP_STATE = {83, 84, 85, 86, 87}
+KEYS = frozenset(CODE_AT_THE_TOP | SHARE_GROUP_STATE)
+BROKERS_SINCE = {ADD_PARTITIONS_TO_TXN: 4}
+"""APIs that clients use as well, and the first version of each that only brokers do."""
+
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def refusal(header: RequestHeader, frame: Buffer) -> Any:
+    """The answer to a request of one of `KEYS`. Of what is refused as a whole nothing is read."""
+    response = compiled.class_named(f"{BY_KEY[header.api_key].name}Response")
+    if header.api_key in CODE_AT_THE_TOP:
+        return response(error_code=REFUSED)
+    # Requests and responses of these have the same shape: topics by id, partitions by number.
+    request = frames.decode_request(header, frame)[0]
+    result = response.Result
+    return response(
+        results=[
+            result(
+                topic_id=topic.topic_id,
+                partitions=[result.Partition(partition=part.partition, error_code=REFUSED) for part in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )

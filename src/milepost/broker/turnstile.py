@@ -1,0 +1,76 @@
+"""One thing at a time: what a broker whose requests are handled by a pool of threads needs, and one without does not have.
+
+Logs, partitions and coordinators know no locks. Inline, one thread runs everything that touches them. With a pool
+(`request.channel.mode=pooled`) each handler and each task of the loop goes through the turnstile first: under the GIL they could not
+run beside each other anyway, except while the kernel is at work.
+
+Two kinds of passers go first, before any data request that waits: requests of the control plane, which so wait for one data
+request at most, and tasks of the loop, behind which all sockets wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from milepost.broker.housekeeping import Timer
+from milepost.net.event_loop import EventLoop
+from milepost.net.request import Request
+from milepost.net.request_channel import Handler
+
+
+class Turnstile:
+    def __init__(self, first_listener: str | None = None):
+        """`first_listener`: the one whose requests go first."""
+        self._first_listener = first_listener
+        self._condition = threading.Condition()
+        self._is_taken = False
+        self._first_waiting = 0
+
+    @contextmanager
+    def passing(self, *, first: bool) -> Iterator[None]:
+        with self._condition:
+            self._first_waiting += first
+            while self._is_taken or (self._first_waiting and not first):
+                self._condition.wait()
+            self._first_waiting -= first
+            self._is_taken = True
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._is_taken = False
+                self._condition.notify_all()
+
+    def handler(self, handle: Handler) -> Handler:
+        """The same handler, one request at a time."""
+
+        def handle_in_turn(request: Request) -> None:
+            with self.passing(first=request.channel.listener == self._first_listener):
+                handle(request)
+
+        return handle_in_turn
+
+
+class TurnstileLoop:
+    """A loop as the broker sees it: whatever it gives to the loop is run in turn."""
+
+    def __init__(self, loop: EventLoop, turnstile: Turnstile):
+        self._loop = loop
+        self._turnstile = turnstile
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        return self._loop.monotonic
+
+    def later(self, seconds: float, task: Callable[[], object]) -> Timer:
+        return self._loop.later(seconds, partial(self._run, task))
+
+    def post(self, task: Callable[[], object]) -> None:
+        self._loop.post(partial(self._run, task))
+
+    def _run(self, task: Callable[[], object]) -> None:
+        with self._turnstile.passing(first=True):
+            task()

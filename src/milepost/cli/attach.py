@@ -1,0 +1,73 @@
+"""`milepost attach`: serve directories to Kafka clients without changing anything in them.
+
+Prints what `milepost serve` prints, and before that a line for each topic and a line for whatever had to be recovered, or cannot be
+read. All of that is in memory: the files stay as they are, also when the broker that owns them is still running.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from milepost.cli.broker_properties import broker_properties
+from milepost.cli.serve import broker_config, labelled, log_to_second_stream, run
+
+if TYPE_CHECKING:
+    from milepost.broker.attached import AttachedBroker
+    from milepost.cluster.solo import TopicState
+
+
+@click.command("attach", short_help="Serve copied directories to Kafka clients, read-only.")
+@click.argument("directories", metavar="DIR…", nargs=-1, required=True)
+@click.option("--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1; 0 takes a free one. Default: 9092")
+@broker_properties
+@click.option("-v", "--verbose", is_flag=True, help="Say what happens, on the second stream.")
+def command(directories: tuple[str, ...], port: int | None, properties: dict[str, str], verbose: bool) -> None:
+    """Serve partition directories or data directories (copies, backups, or of a broker that runs) read-only.
+
+    Clients may consume, in groups too; whatever would write is refused, and no byte, name or time of the directories changes.
+    """
+    # Here and not at the top: `milepost attach --help` needs no broker.
+    from milepost.broker.attached import AttachedBroker
+
+    # What recovery has to say is printed below, once.
+    log_to_second_stream(logging.INFO if verbose else logging.ERROR)
+    broker = AttachedBroker(directories, broker_config(properties, port))
+    broker.start()
+    run(broker, lines(broker))
+
+
+def lines(broker: AttachedBroker) -> Iterator[str]:
+    for directory in broker.logs.directories:
+        yield labelled("data directory", directory.path)
+    for _, topic in sorted(broker.cluster.topics.items()):
+        yield labelled("topic", about(topic, broker))
+    for recovery in broker.logs.recoveries():
+        yield labelled("in memory", recovery)
+    for remark in broker.logs.remarks():
+        yield labelled("note", remark)
+
+
+def about(topic: TopicState, broker: AttachedBroker) -> str:
+    """`page_visits: 5 partitions, 1653 offsets`."""
+    partitions = broker.partitions_of(topic)
+    offsets = sum(partition.log.end_offset - partition.log.start_offset for partition in partitions)
+    text = f"{topic.name}: {counted(len(partitions), 'partition')}, {counted(offsets, 'offset')}"
+    if len(partitions) < topic.partitions:
+        here = ranges([partition.name.partition for partition in partitions])
+        text += f"; of its partitions 0-{topic.partitions - 1} only {here} {'is' if len(partitions) == 1 else 'are'} here"
+    return text
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def ranges(numbers: list[int]) -> str:
+    """`0, 3-5`."""
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

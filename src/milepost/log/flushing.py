@@ -1,0 +1,159 @@
+"""Making a log durable: at once, or aside, where waiting for the disk keeps nobody waiting.
+
+    flush           returns when everything below an offset is durable
+    flush_aside     returns at once. One fsync of a log is under way at a time; whoever asks meanwhile is served by the next one,
+                    so that many small appends share one
+
+A flush syncs the files of every segment between the recovery point and its end, then the directory, and only then moves the recovery
+point (W-3). An fsync that failed is never repeated: the kernel may have dropped the pages it could not write.
+
+`flush.messages` asks for a flush before an append is answered. Where flushes go aside, the append returns before its flush does:
+`is_flush_awaited` says so, and `when_flushed` calls back. Until then nobody may be told, and nobody may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from milepost.errors import KafkaStorage
+from milepost.files import Disk
+from milepost.log.appending import DISK_FULL, AppendableLog
+from milepost.log.scheduler import Lane, Scheduler
+from milepost.segment import names
+
+EPOCHS_RETRY_MS = 1000
+
+T = TypeVar("T")
+OnFlushed = Callable[["KafkaStorage | None"], None]
+
+
+class FlushableLog(AppendableLog):
+    scheduler: Scheduler
+    last_flush_ms: int
+    is_flush_awaited = False
+
+    def __init__(self) -> None:
+        self._pending = 0
+        self._flush_target = 0
+        self._is_flushing = False
+        self._waiting: list[tuple[int, OnFlushed]] = []
+
+    # At once.
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Make everything below `up_to` (by default: everything) durable, then move the recovery point."""
+        target = self.end_offset if up_to is None else up_to
+        if target <= self.recovery_point or self.is_failed:
+            return
+        try:
+            for segment in self.segments.between(min(self.recovery_point, target), target):
+                segment.flush()
+            self.pool.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.recovery_point = target
+        self.last_flush_ms = self.clock.now_ms()
+
+    # Aside.
+
+    def flush_aside(self, up_to: int | None = None) -> None:
+        """The same, without waiting for it."""
+        target = self.end_offset if up_to is None else up_to
+        if target > self.recovery_point and not self.is_failed:
+            self._flush_target = max(self._flush_target, target)
+            if not self._is_flushing:
+                self._start_flush()
+
+    def flush_before_answer(self) -> None:
+        self.is_flush_awaited = self.scheduler.is_background and not self.is_failed
+        self.flush_aside()
+
+    def when_flushed(self, then: OnFlushed) -> None:
+        """Call back when everything appended so far is durable: with None, or with what went wrong."""
+        self._waiting.append((self.end_offset, then))
+        if not self.is_flush_awaited:
+            self._tell_waiting()
+
+    def _start_flush(self) -> None:
+        self._is_flushing = True
+        target = self._flush_target
+        doubtful = self.segments.between(min(self.recovery_point, target), target)
+        paths = [segment.path(kind) for segment in doubtful for kind in names.SEGMENT_SUFFIXES]
+        disk, directory = self.pool.disk, self.directory
+        lane = Lane.FLUSH if self.is_flush_awaited else Lane.BULK
+        self.aside(lambda: sync_files(disk, paths, directory), lambda _: self._flushed(target), self._flush_failed, lane)
+
+    def _flushed(self, target: int) -> None:
+        self._is_flushing = False
+        if not self.is_failed:
+            self.recovery_point = max(self.recovery_point, target)
+            self.last_flush_ms = self.clock.now_ms()
+        if self._flush_target > self.recovery_point and not self.is_failed:
+            self._start_flush()
+        else:
+            self.is_flush_awaited = False
+        self._tell_waiting()
+
+    def _flush_failed(self, error: OSError) -> None:
+        self._is_flushing = self.is_flush_awaited = False
+        failure = self.fail(error)
+        self._tell_waiting()
+        raise failure from error
+
+    def _tell_waiting(self) -> None:
+        failure = (
+            KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk") if self.is_failed else None
+        )
+        waiting, self._waiting = self._waiting, []
+        for offset, then in waiting:
+            if failure is None and offset > self.recovery_point:
+                self._waiting.append((offset, then))
+            else:
+                # Not from here: who is told goes on to answer a client, while whoever settles this log is in the middle of something.
+                self.scheduler.soon(partial(then, failure))
+
+    # Work for this log that is under way somewhere else.
+
+    def aside(
+        self, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[OSError], None], lane: Lane = Lane.METADATA
+    ) -> None:
+        def done(result: T) -> None:
+            self._pending -= 1
+            then(result)
+
+        def not_done(error: OSError) -> None:
+            self._pending -= 1
+            failed(error)
+
+        self._pending += 1
+        self.scheduler.aside(work, done, not_done, lane)
+
+    def write_epochs_aside(self, lines: list[str]) -> None:
+        """What is lost of this file when the process dies is learnt again from the batches behind the recovery point."""
+
+        def failed(error: OSError) -> None:
+            if error.errno not in DISK_FULL:
+                raise self.fail(error) from error
+            self.scheduler.later(EPOCHS_RETRY_MS, self.epochs.rewrite)
+
+        self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
+
+    def settle(self) -> None:
+        """Wait for it."""
+        self.scheduler.settle(lambda: not self._pending)
+
+
+def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
+    """Through descriptors of our own: those of the log belong to its owner's thread."""
+    for path in paths:
+        try:
+            fd = disk.open(path)
+        except FileNotFoundError:
+            continue  # an index that was never made; or its segment was deleted or replaced meanwhile
+        try:
+            disk.fsync(fd)
+        finally:
+            disk.close(fd)
+    disk.sync_directory(directory)

@@ -1,0 +1,26 @@
+"""What a log asks of whoever owns its data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milepost.log.log import Log
+
+
+class Owner:
+    """This one does nothing: for a log on its own."""
+
+    def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
+        """A new log start must be durable before segments below it disappear: what is returned does it, on any thread."""
+        return lambda: None
+
+    def publish_recovery_point(self, log: Log, offset: int) -> None:
+        """Make a lower recovery point durable before offsets behind it are written anew."""
+
+    def failed(self, log: Log, error: OSError) -> None:
+        """The log's files can no longer be trusted to be what it thinks they are."""
+
+    def closed(self, log: Log) -> None:
+        """The log is closed; whether it was left clean is in `log.is_failed`."""

@@ -1,0 +1,60 @@
+"""What Kafka's own tools change in a broker that runs: levels of features, settings of groups and of the broker.
+
+(`tests/clients` has what they do with topics, records and consumers, `test_hanging_transactions` what they do with transactions.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from milepost.broker.broker import Broker
+from tests.clients.java_tools import JavaTools
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(params=["3.9.1", "4.3.0"])
+def tools(request: pytest.FixtureRequest, broker: Broker, tmp_path) -> Iterator[JavaTools]:
+    running = JavaTools(request.param, broker.bootstrap_servers, tmp_path / "errors")
+    yield running
+    running.close()
+
+
+def levels(tools: JavaTools) -> dict[str, str]:
+    """The versions of the tool put different blanks between the columns."""
+    found = re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", tools.run("features", "describe"))
+    return dict(found)
+
+
+def test_features_are_described_moved_down_and_up(tools, broker):
+    assert levels(tools) == {"group.version": "1", "transaction.version": "2"}
+    tools.run("features", "downgrade", "--feature", "transaction.version=1")
+    assert levels(tools) == {"group.version": "1", "transaction.version": "1"}
+    assert broker.transactions.settings.transaction_version == 1
+    tools.run("features", "upgrade", "--feature", "transaction.version=2")
+    assert levels(tools) == {"group.version": "1", "transaction.version": "2"}
+
+
+def test_settings_of_the_broker_change_while_it_runs(tools, broker):
+    of_broker = ["--entity-type", "brokers", "--entity-name", "0"]
+    tools.run("configs", *of_broker, "--alter", "--add-config", "message.max.bytes=2000000,num.io.threads=16")
+    shown = tools.run("configs", *of_broker, "--describe")
+    assert "  message.max.bytes=2000000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:message.max.bytes=2000000," in shown
+    assert (broker.config.message_max_bytes, broker.config.num_io_threads) == (2_000_000, 16)
+    tools.run("configs", *of_broker, "--alter", "--delete-config", "message.max.bytes")
+    assert "message.max.bytes" not in tools.run("configs", *of_broker, "--describe")
+    of_all = ["--entity-type", "brokers", "--entity-default"]
+    tools.run("configs", *of_all, "--alter", "--add-config", "log.cleaner.backoff.ms=50")
+    assert "  log.cleaner.backoff.ms=50 " in tools.run("configs", *of_all, "--describe")
+    assert broker.logs.cleaner.backoff_ms == 50
+
+
+@pytest.mark.parametrize("tools", ["4.3.0"], indirect=True)
+def test_settings_of_a_group(tools):
+    of_group = ["--entity-type", "groups", "--entity-name", "readers"]
+    tools.run("configs", *of_group, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    assert "  consumer.session.timeout.ms=50000 " in tools.run("configs", *of_group, "--describe")
+    assert "readers" in tools.run("configs", "--entity-type", "groups", "--describe")

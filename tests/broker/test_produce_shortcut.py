@@ -1,0 +1,199 @@
+"""Produce requests that look alike, by each of their four ways: the shortcut (compiled and not), remembered, and plain.
+
+Whatever the way, the answers and the log are the same: every test here runs on all of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from milepost.broker import remembered_produce
+from milepost.broker.broker import Broker
+from milepost.codec.compression import Codec
+from milepost.protocol import frames
+from milepost.protocol.messages import FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest
+from milepost.record.batches import iter_batches
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
+from tests.broker.wire import Wire
+from tests.conftest import twin
+
+NOW = 1_700_000_000_000
+PRODUCE = 0
+VERSIONS = [3, 4, 5, 7, 8, 9, 11, 12]
+
+
+@pytest.fixture(params=["compiled", "pure", "remembered", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param in ("compiled", "pure"):
+        module = twin("milepost.broker.produce_shortcut", request.param)
+        monkeypatch.setattr(remembered_produce, "ProduceShortcut", module.ProduceShortcut)
+    monkeypatch.setattr(remembered_produce, "IS_COMPILED", request.param in ("compiled", "pure"))
+    if request.param == "plain":
+        monkeypatch.setattr(remembered_produce.RememberedProduces, "handle", lambda *_: False)
+    return request.param
+
+
+@pytest.fixture
+def served(way: str, brokers) -> Broker:
+    broker = brokers.start({"num.partitions": "3"})
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+    return broker
+
+
+@pytest.fixture
+def client(served: Broker):
+    with Wire(served.bootstrap_servers) as wire:
+        yield wire
+
+
+def batch(*values: bytes, **settings) -> bytes:
+    return build_batch([Record(i, NOW + i, b"k", value) for i, value in enumerate(values)], base_offset=0, **settings)
+
+
+def request_of(data: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
+    part = ProduceRequest.TopicData.PartitionData(index=partition, records=data)
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+
+
+def answers(wire: Wire, requests: Sequence[ProduceRequest], version: int = 9) -> list[tuple[int, int, int]]:
+    """Correlation id, error code and base offset of each answer; the requests go out in one piece, so that they lie together."""
+    encoded = [frames.encode_request(PRODUCE, version, 70 + number, "c", request) for number, request in enumerate(requests)]
+    wire.socket.sendall(b"".join(encoded))
+    found = []
+    for _ in requests:
+        correlation_id, response = frames.decode_response(PRODUCE, version, wire.read_frame())
+        part = response.responses[0].partition_responses[0]
+        found.append((correlation_id, part.error_code, part.base_offset))
+    return found
+
+
+def stored(wire: Wire, partition: int = 0) -> list[bytes | None]:
+    part = FetchRequest.Topic.Partition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchRequest.Topic(topic="t", partitions=[part])]
+    answer = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), 11).responses[0].partitions[0]
+    return [record.value for each in iter_batches(bytes(answer.records)) for record in each.records()]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_requests_at_once_get_their_offsets_in_order(client, version):
+    assert answers(client, [request_of(batch(b"first"))], version) == [(70, 0, 0)]
+    requests = [request_of(batch(b"a%d" % number, b"b%d" % number)) for number in range(30)]
+    assert answers(client, requests, version) == [(70 + number, 0, 1 + 2 * number) for number in range(30)]
+    assert stored(client)[:4] == [b"first", b"a0", b"b0", b"a1"]
+    assert len(stored(client)) == 61
+
+
+def test_shortcut_is_there_when_it_should_be(way, client, served):
+    answers(client, [request_of(batch(b"first")), request_of(batch(b"second"))])
+    channels = [channel for processor in served.server.processors for channel in processor.channels.values()]
+    assert any(channel.shortcut is not None for channel in channels) == (way in ("compiled", "pure"))
+
+
+def test_odd_ones_between_do_not_hold_up_the_others(client):
+    odd = [
+        batch(b"lz4", codec=Codec.LZ4),
+        batch(b"damaged")[:-1] + b"!",
+        batch(b"short")[:-1],
+        b"",
+        batch(b"one") + batch(b"two"),
+        batch(b"no codec")[:22] + b"\7" + batch(b"no codec")[23:],
+    ]
+    requests = [request_of(batch(b"first"))]
+    for data in odd:
+        requests += [request_of(data), request_of(batch(b"next"))]
+    found = [(code, offset) for _, code, offset in answers(client, requests)]
+    assert found == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (2, -1),
+        (0, 3),
+        (87, -1),
+        (0, 4),
+        (87, -1),
+        (0, 5),
+        (87, -1),
+        (0, 6),
+        (2, -1),
+        (0, 7),
+    ]
+
+
+def test_a_producer_that_sends_to_several_partitions_in_turn(client):
+    requests = [request_of(batch(b"%d" % number), number % 3) for number in range(12)]
+    for start in (0, 4):
+        found = answers(client, requests)
+        assert found == [(70 + number, 0, start + number // 3) for number in range(12)]
+    assert stored(client, 2) == [b"2", b"5", b"8", b"11"] * 2
+
+
+def test_acks_of_0_among_others_stays_unanswered(client):
+    answers(client, [request_of(batch(b"first"))])
+    silent = frames.encode_request(PRODUCE, 9, 5, "c", request_of(batch(b"silent"), acks=0))
+    client.socket.sendall(silent)
+    assert answers(client, [request_of(batch(b"last"))]) == [(70, 0, 2)]
+
+
+def test_another_request_between_is_answered_in_its_turn(client):
+    loud = frames.encode_request(PRODUCE, 9, 1, "c", request_of(batch(b"a")))
+    client.socket.sendall(loud + loud + frames.encode_request(3, 4, 2, "c", MetadataRequest(topics=[])) + loud)
+    assert [struct.unpack(">i", client.read_frame()[:4])[0] for _ in range(4)] == [1, 1, 2, 1]
+
+
+def test_an_idempotent_producer_sees_its_duplicates_and_its_gaps(client):
+    producer = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
+
+    def numbered(sequence: int) -> ProduceRequest:
+        return request_of(
+            batch(b"v", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=sequence)
+        )
+
+    sequences = [0, 1, 2, 1, 3, 3, 5, 4]
+    found = [(code, offset) for _, code, offset in answers(client, [numbered(sequence) for sequence in sequences])]
+    assert found == [(0, 0), (0, 1), (0, 2), (0, 1), (0, 3), (0, 3), (45, -1), (0, 4)]
+
+
+def test_a_fetch_that_waits_is_woken(client, served):
+    answers(client, [request_of(batch(b"a")), request_of(batch(b"b"))])
+    with Wire(served.bootstrap_servers) as waiting:
+        part = FetchRequest.Topic.Partition(partition=0, fetch_offset=2, partition_max_bytes=1000)
+        topics = [FetchRequest.Topic(topic="t", partitions=[part])]
+        waiting.send(FetchRequest(max_wait_ms=9000, min_bytes=1, topics=topics), 11)
+        answers(client, [request_of(batch(b"c"))])
+        _, answer = frames.decode_response(1, 11, waiting.read_frame())
+    assert answer.responses[0].partitions[0].high_watermark == 3
+
+
+def test_a_topic_that_goes_while_requests_come(client, served):
+    requests = [request_of(batch(b"a"))] * 3
+    assert [code for _, code, _ in answers(client, requests)] == [0, 0, 0]
+    done = threading.Event()
+    served.loop.post(lambda: (served.delete_topic("t"), done.set()))
+    assert done.wait(5)
+    assert [code for _, code, _ in answers(client, requests)] == [3, 3, 3]
+    done.clear()
+    served.loop.post(lambda: (served.create_topic("t"), done.set()))
+    assert done.wait(5)
+    assert [offset for _, _, offset in answers(client, requests)] == [0, 1, 2]
+
+
+def test_requests_in_pieces_of_any_size(client):
+    requests = [frames.encode_request(PRODUCE, 9, number, "c", request_of(batch(b"x" * 50))) for number in range(20)]
+    stream = b"".join(requests)
+    for start in range(0, len(stream), 97):
+        client.socket.sendall(stream[start : start + 97])
+    assert [struct.unpack(">i", client.read_frame()[:4])[0] for _ in range(20)] == list(range(20))
+    assert stored(client) == [b"x" * 50] * 20
+
+
+def test_what_was_answered_is_counted(client, served):
+    answers(client, [request_of(batch(b"a", b"b"))] * 20)
+    topic = served.replicas.topic_metrics.of("t")
+    assert (topic.produce_requests, topic.messages_in) == (20, 40)
+    assert topic.bytes_in == 20 * len(batch(b"a", b"b"))

@@ -1,0 +1,142 @@
+"""One thing at a time in a broker with a pool of handlers, and who goes first."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from milepost.broker.turnstile import Turnstile, TurnstileLoop
+from milepost.net.event_loop import EventLoop
+from milepost.protocol.messages import ApiVersionsRequest
+from tests.broker.topics import create, offset, produce, wanted
+from tests.broker.wire import Wire
+
+
+def test_nobody_passes_beside_another():
+    turnstile, inside, most = Turnstile(), [0], [0]
+
+    def passing(first: bool) -> None:
+        for _ in range(200):
+            with turnstile.passing(first=first):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=passing, args=(number == 0,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert most == [1]
+
+
+def test_who_goes_first_waits_only_for_the_one_inside():
+    turnstile, order, entered, leave = Turnstile(), [], threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with turnstile.passing(first=False):
+            entered.set()
+            assert leave.wait(10)
+            order.append("inside")
+
+    def passing(name: str, first: bool) -> None:
+        with turnstile.passing(first=first):
+            order.append(name)
+
+    threads = [threading.Thread(target=hold)]
+    threads[0].start()
+    assert entered.wait(10)
+    for _ in range(5):
+        threads.append(threading.Thread(target=passing, args=("data", False)))
+        threads[-1].start()
+    time.sleep(0.05)
+    threads.append(threading.Thread(target=passing, args=("control", True)))
+    threads[-1].start()
+    while not turnstile._first_waiting:
+        time.sleep(0.001)
+    leave.set()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert order == ["inside", "control", *["data"] * 5]
+
+
+def test_error_inside_lets_the_next_one_pass():
+    turnstile = Turnstile()
+    with pytest.raises(RuntimeError), turnstile.passing(first=False):
+        raise RuntimeError
+    with turnstile.passing(first=False):
+        pass
+
+
+def test_tasks_of_the_loop_pass_through_it_too():
+    loop, turnstile = EventLoop(), Turnstile()
+    seen, broker_loop = [], TurnstileLoop(loop, turnstile)
+    broker_loop.post(lambda: seen.append(turnstile._is_taken))
+    broker_loop.later(0, lambda: seen.append(turnstile._is_taken))
+    broker_loop.later(0, lambda: seen.append("cancelled")).cancel()
+    loop.run_once(0)
+    loop.run_once(0)
+    assert seen == [True, True]
+    assert not turnstile._is_taken
+    loop.close()
+
+
+# In a broker.
+
+
+def test_producers_of_a_pooled_broker_get_an_offset_each(brokers):
+    broker = brokers.start({"request.channel.mode": "pooled"})
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("t"))
+        given: list[int] = []
+
+        def send(number: int) -> None:
+            with Wire(broker.bootstrap_servers) as mine:
+                for count in range(60):
+                    given.append(produce(mine, "t", [b"%d-%d" % (number, count)]))
+
+        # Threads change places often: whatever is not guarded meets another.
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(0.00001)
+        try:
+            threads = [threading.Thread(target=send, args=(number,)) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(timeout=60)
+        finally:
+            sys.setswitchinterval(before)
+        assert sorted(given) == list(range(360))
+        assert offset(wire, "t", -1) == 360
+
+
+@pytest.mark.parametrize("mode", ["inline", "pooled"])
+def test_control_plane_answers_while_clients_keep_the_broker_busy(brokers, mode):
+    settings = {
+        "request.channel.mode": mode,
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "control.plane.listener.name": "CONTROLLER",
+    }
+    broker = brokers.start(settings)
+    control_port = broker.server.control_acceptor.address[1]
+    stop = threading.Event()
+    with Wire(broker.bootstrap_servers) as wire, Wire(f"127.0.0.1:{control_port}") as control:
+        create(wire, wanted("t"))
+
+        def send_on() -> None:
+            with Wire(broker.bootstrap_servers) as mine:
+                while not stop.is_set():
+                    produce(mine, "t", [b"x" * 1000])
+
+        threads = [threading.Thread(target=send_on) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        request = ApiVersionsRequest(client_software_name="controller", client_software_version="1")
+        for _ in range(20):
+            assert control.ask(request, 3).error_code == 0
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=20)

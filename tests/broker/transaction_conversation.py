@@ -1,0 +1,370 @@
+"""The requests of `transactions-kafka-4.3.0.txt`: each function is one part of the conversation, with topics and ids of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from milepost.protocol.messages import InitProducerIdRequest
+from tests.broker.transaction_talk import Producer, Talk
+
+NOBODY = 999_999
+
+
+def version_2(talk: Talk) -> None:
+    """A client that leaves adding partitions to the broker (KIP-890, part 2)."""
+    talk.topic("a")
+    talk.coordinators("one", "g")
+    talk.title("one transaction")
+    first = talk.init("one")
+    talk.transaction("one")
+    talk.produce("one", first, "a-0", 0)
+    talk.transaction("one")
+    talk.producers("a-0")
+    talk.log("a-0")
+    talk.produce("one", first, "a-0", 1, version=13)
+    talk.produce("one", first, "a-1", 0)
+    talk.produce("one", first, "a-1", 0)
+    talk.commit_offset("one", first, "g", "a-0", 7)
+    talk.committed_offset("g", "a-0")
+    talk.committed_offset("g", "a-0", stable=True)
+    talk.transaction("one")
+    second = talk.end("one", first, True)
+    talk.transaction("one")
+    talk.producers("a-0")
+    talk.log("a-0")
+    talk.committed_offset("g", "a-0", stable=True)
+
+    talk.title("its end again, and what is too late")
+    talk.end("one", first, True)
+    talk.end("one", first, False)
+    talk.produce("one", first, "a-0", 2)
+    talk.commit_offset("one", first, "g", "a-0", 8)
+    talk.end("one", second, True)
+    talk.transaction("one")
+    third = talk.end("one", second, False)
+    talk.transaction("one")
+    talk.end("one", second, False)
+    talk.end("one", second, True)
+    talk.end("one", first, True)
+    talk.end("one", Producer(third.producer_id, third.epoch + 1), True)
+    talk.end("one", Producer(NOBODY, 0), True)
+    talk.end("nobody", third, True)
+    talk.end("", third, True)
+
+    talk.title("an abort")
+    talk.produce("one", third, "a-0", 0, count=3)
+    talk.log("a-0")
+    fourth = talk.end("one", third, False)
+    talk.log("a-0")
+    talk.transaction("one")
+    talk.producers("a-0")
+    talk.end("one", third, False)
+    talk.end("one", third, True)
+
+    talk.title("sequences")
+    talk.produce("one", fourth, "a-0", 5)
+    talk.transaction("one")
+    talk.produce("one", fourth, "a-0", 0)
+    talk.produce("one", fourth, "a-0", 2)
+    talk.produce("one", fourth, "a-0", 0)
+    fifth = talk.end("one", fourth, True)
+    talk.topic("fresh")
+    talk.produce("one", fifth, "fresh-0", 5)
+    talk.transaction("one")
+    sixth = talk.end("one", fifth, False)
+    talk.produce("one", sixth, "fresh-0", 0)
+    talk.produce("one", sixth, "fresh-1", 3, version=11)
+
+    talk.title("fencing")
+    talk.init("one")
+    talk.transaction("one")
+    talk.log("fresh-0")
+    talk.producers("fresh-0")
+    talk.produce("one", sixth, "fresh-0", 1)
+    talk.produce("nobody", sixth, "fresh-0", 1)
+    talk.end("one", sixth, True)
+    talk.commit_offset("one", sixth, "g", "a-0", 1)
+    talk.add("one", sixth, "a-0")
+    talk.add_offsets("one", sixth, "g")
+    talk.init("one", known=sixth)
+    talk.transaction("one")
+
+
+def recovering(talk: Talk) -> None:
+    """InitProducerId by a producer that says who it is."""
+    talk.topic("r")
+    talk.coordinators("lost", "g4")
+    talk.title("recovering")
+    first = talk.init("lost")
+    second = talk.init("lost", known=first)
+    talk.produce("lost", second, "r-0", 0)
+    talk.init("lost", known=second)
+    talk.transaction("lost")
+    talk.init("lost", known=second)
+    talk.init("lost", known=Producer(second.producer_id, 99))
+    talk.init("lost", known=Producer(NOBODY, 0))
+    talk.init("lost", known=Producer(-1, 3))
+    talk.init("lost", known=Producer(NOBODY, -1))
+    talk.init("lost", version=3, known=second)
+
+    talk.title("who is not known")
+    third = talk.init("lost")
+    for version in (12, 11, 9):
+        talk.produce("nobody", third, "r-1", 0, version=version)
+    talk.produce("", third, "r-1", 0)
+    for version in (5, 4, 3):
+        talk.commit_offset("nobody", third, "g4", "r-0", 1, version=version)
+    talk.transaction("nobody")
+    talk.transaction("")
+    talk.init("")
+    for timeout_ms in (0, -1, 900_001):
+        talk.init("x", timeout_ms=timeout_ms)
+
+    talk.title("without a transactional id")
+    plain = talk.init(None)
+    talk.produce(None, plain, "r-1", 0)
+    talk.produce("two", plain, "r-1", 1)
+    talk.produce(None, plain, "r-1", 1)
+
+    talk.title("offsets that cannot be committed")
+    talk.coordinators("two")
+    two = talk.init("two")
+    talk.commit_offset("two", two, "g4", "r-0", 3, member=("x", 5))
+    talk.commit_offset("two", two, "g4", "r-0", 3, member=("", 5))
+    talk.commit_offset("two", two, "", "r-0", 3)
+    talk.commit_offset("two", two, "g4", "nope-0", 3)
+    talk.commit_offset("two", two, "g4", "r-9", 3)
+    talk.produce("two", two, "r-9", 0)
+    talk.transaction("two")
+    talk.end("two", two, True)
+    talk.committed_offset("g4", "nope-0")
+
+
+def version_1(talk: Talk) -> None:
+    """A client that adds partitions itself, and one that changes its mind."""
+    talk.topic("b")
+    talk.coordinators("old", "g2")
+    talk.title("partitions that were not added")
+    old = talk.init("old", version=4)
+    for version in (11, 10, 3):
+        talk.produce("old", old, "b-0", 0, version=version)
+    for version in (4, 3, 0):
+        talk.commit_offset("old", old, "g2", "b-0", 1, version=version)
+    talk.transaction("old")
+
+    talk.title("partitions that are added")
+    talk.add("old", old, "b-0")
+    talk.add("old", old, "b-0")
+    talk.transaction("old")
+    talk.produce("old", old, "b-0", 0, version=11)
+    talk.produce("old", old, "b-1", 0, version=11)
+    talk.add("old", old, "b-1", "nope-0")
+    talk.add("old", old, "b-1", "b-7")
+    talk.add("old", old, "__consumer_offsets-0")
+    talk.add_offsets("old", old, "g2")
+    talk.commit_offset("old", old, "g2", "b-0", 2, version=4)
+    talk.commit_offset("old", old, "g2", "b-0", 2, version=0)
+    talk.transaction("old")
+
+    talk.title("its end")
+    talk.end("old", old, True, version=4)
+    talk.transaction("old")
+    talk.producers("b-0")
+    talk.committed_offset("g2", "b-0")
+    talk.end("old", old, True, version=4)
+    talk.end("old", old, False, version=4)
+    talk.produce("old", old, "b-0", 1, version=11)
+    talk.produce("old", old, "b-0", 1, version=9)
+    talk.add("old", old, "b-0")
+    talk.produce("old", old, "b-0", 1, version=11)
+    talk.end("old", old, False, version=0)
+    talk.log("b-0")
+    talk.transaction("old")
+
+    talk.title("another epoch, before and after 90 was known")
+    newer = Producer(old.producer_id, old.epoch + 1)
+    for version in (1, 2):
+        talk.end("old", newer, True, version=version)
+        talk.add("old", newer, "b-0", version=version)
+        talk.add_offsets("old", newer, "g2", version=version)
+
+    talk.title("from version 1 to 2 and back")
+    talk.add("old", old, "b-0")
+    talk.produce("old", old, "b-0", 2, version=11)
+    bumped = talk.end("old", old, True)
+    talk.transaction("old")
+    talk.produce("old", bumped, "b-0", 0)
+    talk.end("old", bumped, True, version=4)
+    talk.transaction("old")
+    talk.producers("b-0")
+    talk.end("old", bumped, True)
+    talk.end("old", bumped, False)
+
+    talk.title("InitProducerId of every version")
+    for version in range(6):
+        last = talk.init("old", version=version)
+    stale = Producer(last.producer_id, last.epoch - 3)
+    talk.init("old", version=3, known=stale)
+    talk.init("old", version=4, known=stale)
+    talk.add("old", last, "b-0")
+    talk.produce("old", last, "b-0", 0, version=11)
+    talk.init("old")
+    talk.transaction("old")
+    talk.log("b-0")
+    talk.producers("b-0")
+
+
+def markers(talk: Talk) -> None:
+    """WriteTxnMarkers by somebody who is not the coordinator."""
+    talk.topic("c")
+    talk.coordinators("hang")
+    talk.title("markers of somebody else")
+    hanging = talk.init("hang")
+    producer_id, epoch = hanging
+    talk.produce("hang", hanging, "c-0", 0)
+    talk.produce("hang", hanging, "c-1", 0)
+    talk.mark(hanging, False, "c-0", level=2)
+    talk.producers("c-0")
+    for _ in range(2):
+        talk.mark(hanging, False, "c-0")
+        talk.producers("c-0")
+        talk.log("c-0")
+    talk.mark(hanging, False, "c-0", level=2)
+    for _ in range(2):
+        talk.mark(Producer(producer_id, epoch + 1), False, "c-0", level=2)
+        talk.producers("c-0")
+    talk.log("c-0")
+    talk.mark(hanging, True, "c-0", version=1)
+    talk.mark(Producer(producer_id, epoch + 2), False, "c-0", coordinator_epoch=5, level=2)
+    talk.mark(Producer(producer_id, epoch + 3), False, "c-0", coordinator_epoch=4, level=2)
+    talk.mark(Producer(producer_id, epoch + 3), True, "c-0", "nope-0", "c-1", "c-9", coordinator_epoch=5, level=2)
+    talk.log("c-1")
+    talk.producers("c-1")
+    stranger = Producer(NOBODY, 0)
+    talk.mark(stranger, True, "c-0")
+    talk.producers("c-0")
+    talk.mark(stranger, True, "c-0", coordinator_epoch=-1)
+    talk.mark(Producer(NOBODY, 1), True, "c-1", level=9)
+    talk.transaction("hang")
+    talk.producers("c-9")
+    talk.producers("nope-0")
+
+
+def levels(talk: Talk) -> None:
+    """The same under every level of transaction.version."""
+    talk.topic("d")
+    talk.coordinators("low", "g3")
+    talk.title("transaction.version 1")
+    talk.level(1, upgrade_type=2)
+    first = talk.init("low")
+    talk.produce("low", first, "d-0", 0)
+    talk.transaction("low")
+    second = talk.end("low", first, True)
+    talk.transaction("low")
+    talk.producers("d-0")
+    talk.produce("low", second, "d-0", 0)
+    third = talk.init("low")
+    talk.transaction("low")
+    talk.producers("d-0")
+    talk.add("low", third, "d-0")
+    talk.produce("low", third, "d-0", 0, version=11)
+    talk.commit_offset("low", third, "g3", "d-0", 1)
+    talk.end("low", third, True, version=4)
+    talk.transaction("low")
+    talk.add("low", third, "d-0")
+    talk.init("low")
+    talk.transaction("low")
+    talk.producers("d-0")
+
+    talk.title("transaction.version 0")
+    talk.level(0, upgrade_type=2)
+    fourth = talk.init("low")
+    talk.add("low", fourth, "d-0")
+    talk.produce("low", fourth, "d-0", 0, version=11)
+    talk.end("low", fourth, True, version=4)
+    talk.transaction("low")
+    fifth = talk.init("low")
+    talk.add("low", fifth, "d-0")
+    talk.init("low")
+    talk.transaction("low")
+    talk.producers("d-0")
+
+    talk.title("transaction.version 2 again")
+    talk.level(2, upgrade_type=1)
+    sixth = talk.init("low")
+    talk.produce("low", sixth, "d-0", 0)
+    talk.init("low")
+    talk.transaction("low")
+    talk.producers("d-0")
+
+
+def last_epochs(talk: Talk) -> None:
+    """What happens when the epochs of a producer id run out, at 32767. Takes a hundred thousand requests."""
+    talk.topic("o")
+    talk.coordinators("over", "open", "known", "former", "empty")
+    talk.title("ends at the last epochs")
+    over = raised(talk, "over", 32765)
+    talk.produce("over", over, "o-0", 0)
+    last = talk.end("over", over, True)
+    talk.end("over", over, True)
+    talk.produce("over", last, "o-0", 0)
+    fresh = talk.end("over", last, True)
+    talk.transaction("over")
+    talk.producers("o-0")
+    talk.end("over", last, True)
+    talk.end("over", last, False)
+    talk.produce("over", last, "o-0", 1)
+    talk.produce("over", fresh, "o-0", 0)
+    talk.end("over", fresh, False)
+    talk.transaction("over")
+    talk.producers("o-0")
+    talk.end("over", last, True)
+
+    talk.title("InitProducerId at the last epoch, of a transaction that is open")
+    still = raised(talk, "open", 32766)
+    talk.produce("open", still, "o-1", 0)
+    after = talk.init("open")
+    talk.transaction("open")
+    talk.producers("o-1")
+    talk.log("o-1")
+    talk.end("open", still, True)
+    talk.init("open", known=still)
+    talk.init("open", known=after)
+
+    talk.title("InitProducerId at the last epoch, of a producer that says who it is")
+    known = raised(talk, "known", 32766)
+    renewed = talk.init("known", known=known)
+    talk.init("known", known=known)
+    talk.init("known", known=renewed)
+    talk.init("known", known=known)
+
+    talk.title("version 1 at the last epoch")
+    former = raised(talk, "former", 32766)
+    talk.add("former", former, "o-1")
+    talk.produce("former", former, "o-1", 0, version=11)
+    talk.end("former", former, True, version=4)
+    talk.transaction("former")
+    talk.add("former", former, "o-1")
+    talk.init("former")
+    talk.transaction("former")
+
+    talk.title("an abort of nothing at the last epoch")
+    empty = raised(talk, "empty", 32766)
+    talk.end("empty", empty, False)
+    talk.transaction("empty")
+    talk.end("empty", empty, False)
+
+
+def raised(talk: Talk, name: str, epoch: int) -> Producer:
+    """A producer that was initialized so often."""
+    producer = talk.init(name)
+    while producer.epoch < epoch:
+        answer = talk.wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
+        if not answer.error_code:
+            producer = Producer(answer.producer_id, answer.producer_epoch)
+    return producer
+
+
+PARTS: dict[str, Callable[[Talk], None]] = {
+    part.__name__: part for part in (version_2, recovering, version_1, markers, levels, last_epochs)
+}

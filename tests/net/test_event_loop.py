@@ -1,0 +1,139 @@
+"""One thread's loop: sockets, timers, tasks of other threads, and how busy it is."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from milepost.net.event_loop import READ, EventLoop
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def loop(clock: Time) -> Iterator[EventLoop]:
+    loop = EventLoop(clock)
+    yield loop
+    loop.close()
+
+
+def test_timers_run_in_the_order_of_their_times_and_not_before(loop, clock):
+    ran = []
+    loop.later(2, lambda: ran.append("b"))
+    loop.later(1, lambda: ran.append("a"))
+    loop.later(2, lambda: ran.append("c"))
+    loop.run_once(0)
+    assert ran == []
+    clock.now += 2
+    loop.run_once(0)
+    assert ran == ["a", "b", "c"]
+
+
+def test_timer_that_was_cancelled_does_not_run(loop, clock):
+    ran = []
+    loop.later(1, lambda: ran.append("a")).cancel()
+    clock.now += 1
+    loop.run_once(0)
+    assert ran == []
+
+
+def test_timer_that_falls_due_while_something_else_runs_is_next(loop, clock):
+    ran = []
+
+    def slow() -> None:
+        ran.append("slow")
+        clock.now += 5
+
+    loop.later(3, lambda: ran.append("timer"))
+    loop.post(slow)
+    loop.run_once(0)
+    loop.run_once(0)
+    assert ran == ["slow", "timer"]
+
+
+def test_socket_that_was_closed_by_an_earlier_one_of_the_same_pass_is_left_alone(loop):
+    pairs = [socket.socketpair() for _ in range(2)]
+    called = []
+
+    def close_the_other(index: int) -> None:
+        called.append(index)
+        loop.unregister(pairs[1 - index][1].fileno())
+
+    for index, (mine, theirs) in enumerate(pairs):
+        loop.register(theirs.fileno(), READ, lambda events, index=index: close_the_other(index))
+        mine.send(b"x")
+    loop.run_once(0)
+    assert len(called) == 1
+    for pair in pairs:
+        for end in pair:
+            end.close()
+
+
+def test_task_and_timer_of_another_thread_wake_a_loop_that_waits():
+    loop, ran, done = EventLoop(), [], threading.Event()
+    thread = threading.Thread(target=loop.run)
+    loop.later(60, lambda: None)
+    thread.start()
+    loop.post(lambda: ran.append(threading.current_thread()))
+    loop.later(0.01, lambda: (ran.append(threading.current_thread()), done.set()))
+    assert done.wait(5)
+    loop.stop()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    assert ran == [thread, thread]
+    loop.close()
+
+
+def test_timer_of_another_thread_can_be_cancelled():
+    loop, ran, done = EventLoop(), [], threading.Event()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    loop.later(0.01, lambda: ran.append("cancelled")).cancel()
+    loop.later(0.03, done.set)
+    assert done.wait(5)
+    loop.stop()
+    thread.join(timeout=5)
+    assert ran == []
+    loop.close()
+
+
+def test_time_that_was_waited_is_idle_and_the_rest_is_not():
+    loop = EventLoop()
+    start = time.monotonic()
+    loop.later(0.05, lambda: time.sleep(0.05))
+    loop.run_once()
+    loop.run_once(0)
+    assert 0.04 <= loop.idle_seconds <= time.monotonic() - start - 0.05
+    loop.close()
+
+
+def test_longest_pass_is_how_long_the_sockets_were_left_alone(loop, clock):
+    def slow() -> None:
+        clock.now += 0.25
+
+    loop.run_once(0)
+    loop.post(slow)
+    loop.run_once(0)
+    loop.run_once(0)
+    assert loop.longest_pass == pytest.approx(0.25)
+
+
+def test_loop_that_is_closed_can_be_told_to_stop_again():
+    loop = EventLoop()
+    loop.close()
+    loop.post(loop.stop)

@@ -1,0 +1,118 @@
+"""What a server says about itself."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from milepost.metrics.registry import Registry
+from tests.net.echo_server import Client, EchoServer, echo_server
+
+modes = pytest.mark.parametrize("pooled", [False, True], ids=["inline", "pooled"])
+
+
+def metrics_of(server: EchoServer) -> dict[str, dict[tuple[str, ...], float]]:
+    registry = Registry()
+    server.server.metrics.register(registry)
+    return {
+        metric.name.name: {tuple(value for _, value in labels): value for labels, value in metric.samples()}
+        for metric in registry
+    }
+
+
+def test_connections_are_counted_by_listener_and_processor():
+    with echo_server(num_network_threads=2) as server:
+        clients = [Client(server.port) for _ in range(3)]
+        for client in clients:
+            client.ask(b"hello")
+        clients.pop().close()
+        while sum(processor.closed for processor in server.server.processors) < 1:
+            time.sleep(0.005)
+        found = metrics_of(server)
+        assert found["connection-count"] == {("PLAINTEXT", "0"): 1, ("PLAINTEXT", "1"): 1}
+        assert found["connection-creation-total"] == {("PLAINTEXT", "0"): 2, ("PLAINTEXT", "1"): 1}
+        assert found["connection-close-total"] == {("PLAINTEXT", "0"): 1, ("PLAINTEXT", "1"): 0}
+        assert found["connection-creation-rate"]["PLAINTEXT", "0"] > 0
+        for client in clients:
+            client.close()
+
+
+@modes
+def test_server_that_has_nothing_to_do_is_idle(pooled):
+    with echo_server(pooled=pooled) as server:
+        time.sleep(0.4)
+        client = Client(server.port)
+        client.ask(b"hello")
+        found = metrics_of(server)
+        assert 0.5 < found["NetworkProcessorAvgIdlePercent"][()] <= 1.0
+        assert 0.0 < found["RequestHandlerAvgIdlePercent"][()] <= 1.0
+        client.close()
+
+
+def test_handler_on_the_network_thread_keeps_it_from_being_idle():
+    with echo_server() as server:
+        client = Client(server.port)
+        for _ in range(4):
+            client.ask(b"slow")
+        found = metrics_of(server)
+        assert found["NetworkProcessorAvgIdlePercent"][()] < 0.5
+        assert found["event_loop_longest_pass_seconds"][()] >= 0.1
+        client.close()
+
+
+def test_requests_that_wait_for_a_handler_are_the_request_queue():
+    with echo_server(pooled=True, num_io_threads=1) as server:
+        clients = [Client(server.port) for _ in range(4)]
+        for client in clients:
+            client.send(b"hold on")
+        while len(server.server.data_requests) < 3:
+            time.sleep(0.005)
+        assert metrics_of(server)["RequestQueueSize"] == {(): 3}
+        server.release.set()
+        for client in clients:
+            assert client.read() == b"hold on"
+            client.close()
+
+
+def test_answers_that_nobody_takes_are_the_response_queue():
+    with echo_server() as server:
+        client = Client(server.port, receive_buffer=4096)
+        client.send(b"big 5000000")
+        while metrics_of(server)["ResponseQueueSize"] != {(): 1}:
+            time.sleep(0.005)
+        assert len(client.read() or b"") == 5_000_000
+        client.close()
+
+
+def test_control_plane_has_a_queue_of_its_own():
+    with echo_server(control=True) as server:
+        assert metrics_of(server)["ControlPlaneRequestQueueSize"] == {(): 0}
+    with echo_server() as server:
+        assert "ControlPlaneRequestQueueSize" not in metrics_of(server)
+
+
+def test_memory_that_is_used_up_shows():
+    with echo_server(queued_max_request_bytes=1000) as server:
+        assert metrics_of(server)["MemoryPoolAvailable"] == {(): 1000}
+        large, waiting = Client(server.port), Client(server.port)
+        large.socket.sendall(struct.pack(">i", 3000) + b"x" * 100)
+        while server.server.memory.used != 3004:
+            time.sleep(0.005)
+        waiting.send(b"hello")
+        while not metrics_of(server)["MemoryPoolDepletedTimeTotal"][()]:
+            time.sleep(0.005)
+        found = metrics_of(server)
+        assert (found["MemoryPoolUsed"][()], found["MemoryPoolAvailable"][()]) == (3004, -2004)
+        assert 0 < found["MemoryPoolAvgDepletedPercent"][()] <= 1
+        large.close()
+        assert waiting.read() == b"hello"
+        waiting.close()
+
+
+def test_memory_without_a_limit_is_never_used_up():
+    with echo_server() as server:
+        found = metrics_of(server)
+        assert found["MemoryPoolAvgDepletedPercent"] == found["MemoryPoolDepletedTimeTotal"] == {(): 0.0}
+        assert "MemoryPoolUsed" not in found
