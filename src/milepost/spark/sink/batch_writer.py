@@ -41,7 +41,7 @@ class MilepostWriter(DataSourceArrowWriter):
             from milepost.spark.sink.commit import Commit
 
             sweep(Disk(), self.options.staging, SystemClock())
-            Commit(self.options, self.job).run(files_of(messages))
+            Commit(self.options, self.job).run(files_of(messages), *(self.options.commit_id or (None, None)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.job:

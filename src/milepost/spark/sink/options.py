@@ -8,6 +8,7 @@
     partitions                     of topics that do not exist yet                                            1         (path)
     segmentBytes                   segment.bytes of topics that are written                                   1 GiB     (path)
     timestampColumn                a timestamp column whose time the records get; otherwise the time of the write
+    commitId                       NAME:NUMBER of a batch write that may be repeated: under one id it is written once     (path)
     stagingPath                    where tasks put their segments before the commit; next to the directory    (path)
 
 Brokers are spoken to in plain text; an option that asks for security is refused. `kafka.acks` other than all is refused, too: a sink that
@@ -44,6 +45,7 @@ class SinkOptions:
     segment_bytes: int = 1 << 30
     timestamp_column: str | None = None
     staging_path: str | None = None
+    commit_id: tuple[str, int] | None = None
     client_id: str = "milepost-spark"
 
     @classmethod
@@ -77,6 +79,7 @@ class SinkOptions:
             segment_bytes=size(options, "segmentBytes") or 1 << 30,
             timestamp_column=options.get("timestampColumn"),
             staging_path=options.get("stagingPath"),
+            commit_id=_commit_id(options.get("commitId")),
             client_id=kafka.get("client.id", "milepost-spark"),
         )
 
@@ -88,6 +91,15 @@ class SinkOptions:
             return self.staging_path
         parent, name = posixpath.split(self.path)
         return posixpath.join(parent, f".{name}.staging")
+
+
+def _commit_id(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    name, _, number = text.rpartition(":")
+    if not name or not number.isdecimal():
+        raise InvalidArgument(f"commitId is {text!r}; NAME:NUMBER is expected, with a number that rises from write to write")
+    return name, int(number)
 
 
 def _codec(name: str) -> Codec:

@@ -1,0 +1,199 @@
+"""Running a pipeline: stage after stage, each once; and the plan of it, without running anything.
+
+A run that ended early is gone on with by the next one, at the stage that did not finish. A run after that is a new one: loads take what
+files are new, exports and streams what records are new, batch transforms everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from milepost.clock import SystemClock
+from milepost.errors import InvalidArgument, MilepostError
+from milepost.files import Disk, replace_file
+from milepost.inspect.times import format_time
+from milepost.log.directory_lock import DirectoryLock
+from milepost.spark.jobs.job import JobResult, make_directories
+from milepost.spark.options import SourceOptions
+from milepost.spark.pipeline.definition import Pipeline, Stage
+from milepost.spark.pipeline.state import PipelineState
+from milepost.spark.transport import open_transport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], object]
+
+
+@dataclass(slots=True)
+class Outcome:
+    title: str
+    outcome: str
+    summary: str
+
+
+@dataclass(slots=True)
+class Run:
+    pipeline: Pipeline
+    number: int
+    stages: list[Outcome] = field(default_factory=list)
+    report: str | None = None
+
+
+def plan(pipeline: Pipeline, disk: Disk | None = None) -> Iterator[str]:
+    """What a run would do, a line for each stage."""
+    state = PipelineState(pipeline.work, disk or Disk())
+    if not state.is_finished:
+        yield f"run {state.run} did not finish and is gone on with"
+    for stage in pipeline.stages:
+        done = not state.is_finished and state.is_done(stage.title)
+        yield f"{stage.title}: {'done already' if done else intention(pipeline, stage)}"
+
+
+def intention(pipeline: Pipeline, stage: Stage) -> str:
+    settings = stage.settings
+    if stage.kind == "load":
+        return f"{settings.get('format', 'json')} files in {settings['from']} to topic {settings['topic']} in {pipeline.data}"
+    if stage.kind == "verify":
+        return f"every batch, index and checkpoint in {pipeline.data}"
+    if stage.kind == "transform":
+        topics = ", ".join(f"{read['topic']} ({amount(pipeline.data, read['topic'])})" for read in settings["read"].values())
+        targets = ", ".join(output.get("parquet") or f"topic {output['topic']}" for output in settings["to"])
+        return f"{'stream' if settings.get('stream') else 'SQL'} over {topics} to {targets}"
+    if stage.kind == "export":
+        topic = settings["topic"]
+        return f"what is new of {topic} ({amount(pipeline.data, topic)}) to {settings['to']} by {settings.get('by', 'hour')}"
+    return f"{stage.kind}{' to ' + settings['to'] if 'to' in settings else ''}"
+
+
+def amount(data: str, topic: str) -> str:
+    """How much there is of a topic now."""
+    try:
+        options = SourceOptions.parse({"path": data, "subscribe": topic}, streaming=False)
+        with open_transport(options) as transport:
+            partitions = transport.partitions(options.subscription)
+            first, last = transport.earliest(partitions), transport.latest(partitions)
+    except MilepostError:
+        return "not there yet"
+    return f"{sum(last.values()) - sum(first.values()):,} offsets in {len(partitions)} partitions now"
+
+
+def run(spark: SparkSession, pipeline: Pipeline, tell: Tell = lambda line: None) -> Run:
+    disk = Disk()
+    make_directories(disk, pipeline.work)
+    lock = DirectoryLock(pipeline.work, disk)
+    try:
+        state = PipelineState(pipeline.work, disk)
+        is_continued = state.begin()
+        done = Run(pipeline, state.run)
+        if is_continued:
+            tell(f"run {state.run} did not finish and is gone on with")
+        for stage in pipeline.stages:
+            if state.is_done(stage.title):
+                done.stages.append(Outcome(stage.title, "done before", state.of(stage.title).get("summary", "")))
+                continue
+            summary = STAGES[stage.kind](spark, pipeline, stage, state, done)
+            state.note(stage.title, is_done=True, summary=summary)
+            done.stages.append(Outcome(stage.title, "done", summary))
+            tell(f"{stage.title}: {summary}")
+        state.end()
+    finally:
+        lock.release()
+    return done
+
+
+def _evidence(pipeline: Pipeline) -> str:
+    return f"{pipeline.work}/evidence"
+
+
+def _load(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.jobs.load import load_files
+
+    settings = stage.settings
+    return summary_of(
+        load_files(
+            spark,
+            settings["from"],
+            pipeline.data,
+            settings["topic"],
+            format=settings.get("format", "json"),
+            schema=settings.get("schema"),
+            key=settings.get("key"),
+            time=settings.get("time"),
+            partitions=int(settings.get("partitions", 1)),
+            compression=settings.get("compression", "none"),
+            name=f"{pipeline.name} {stage.title}",
+            evidence=_evidence(pipeline),
+        )
+    )
+
+
+def _verify(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.jobs.verify import verify
+
+    result = verify(spark, pipeline.data, headers_only=bool(stage.settings.get("headers_only")), evidence=_evidence(pipeline))
+    if result.outcome == "findings":
+        raise InvalidArgument(f"{stage.title}: {pipeline.data} has findings; milepost verify {pipeline.data} shows them")
+    return summary_of(result)
+
+
+def _transform(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.pipeline.transform import transform
+
+    return transform(spark, pipeline, stage, state)
+
+
+def _export(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.jobs.export import export
+
+    settings = stage.settings
+    result = export(
+        spark,
+        pipeline.data,
+        settings["topic"],
+        settings["to"],
+        partition_by=settings.get("by", "hour"),
+        format=settings.get("format", "parquet"),
+        evidence=_evidence(pipeline),
+    )
+    return summary_of(result)
+
+
+def _stats(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.jobs.stats import stats
+
+    return summary_of(stats(spark, pipeline.data, stage.settings.get("topic"), evidence=_evidence(pipeline)))
+
+
+def _report(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
+    from milepost.spark.jobs.stats import stats
+    from milepost.spark.pipeline.lag import lag_of
+    from milepost.spark.pipeline.report import render
+
+    figures = stats(spark, pipeline.data, evidence=_evidence(pipeline))
+    stages: list[dict[str, Any]] = [
+        {"title": each.title, "outcome": each.outcome, "summary": each.summary} for each in done.stages
+    ]
+    page = render(pipeline.name, format_time(SystemClock().now_ms()), stages, figures.details, lag_of(pipeline, state))
+    disk = Disk()
+    target: str = stage.settings["to"]
+    make_directories(disk, target.rpartition("/")[0])
+    replace_file(disk, target, page.encode())
+    done.report = target
+    return target
+
+
+def summary_of(result: JobResult) -> str:
+    return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in result.counts.items()) or result.outcome
+
+
+STAGES: dict[str, Callable[[SparkSession, Pipeline, Stage, PipelineState, Run], str]] = {
+    "load": _load,
+    "verify": _verify,
+    "transform": _transform,
+    "export": _export,
+    "stats": _stats,
+    "report": _report,
+}

@@ -1,0 +1,101 @@
+"""The stage that says in SQL what should become of records: topics in, tables and topics out.
+
+A topic's values are JSON; `schema` names the fields that are read of them, as columns of a view. The columns `_key`, `_time` and `_offset`
+are the record's own. What the query gives is written as Parquet (replaced as a whole) or to a topic (each row as JSON, appended).
+
+With `stream` the same runs as a streaming query over what is new, up to the end there is now, and remembers in its checkpoint how far it
+came; aggregations over time need a `watermark`. Without it the whole topic is read, up to the offsets that were noted at its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from milepost.log.partition_name import TopicPartition
+from milepost.spark.bounds import offsets_to_json
+from milepost.spark.options import SourceOptions
+from milepost.spark.pipeline.definition import Pipeline, Stage
+from milepost.spark.pipeline.state import PipelineState
+from milepost.spark.transport import open_transport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def latest(data: str, topic: str) -> dict[TopicPartition, int]:
+    options = SourceOptions.parse({"path": data, "subscribe": topic}, streaming=False)
+    with open_transport(options) as transport:
+        return transport.latest(transport.partitions(options.subscription))
+
+
+def transform(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState) -> str:
+    """Run it; one line about what came of it."""
+    settings = stage.settings
+    topics = sorted({read["topic"] for read in settings["read"].values()})
+    if "ends" not in state.of(stage.title):
+        ends: dict[str, dict[str, int]] = {}
+        for topic in topics:
+            ends |= offsets_to_json(latest(pipeline.data, topic))
+        state.note(stage.title, ends=ends)
+    ends = state.of(stage.title)["ends"]
+    for name, read in settings["read"].items():
+        make_view(spark, pipeline.data, name, read, ends, settings)
+    result = spark.sql(settings["sql"])
+    run = _stream if settings.get("stream") else _batch
+    return "; ".join(run(result, pipeline, stage, number, output, state.run) for number, output in enumerate(settings["to"]))
+
+
+def make_view(spark: SparkSession, data: str, name: str, read: dict[str, Any], ends: dict[str, Any], settings: Any) -> None:
+    is_stream = bool(settings.get("stream"))
+    reader: Any = (spark.readStream if is_stream else spark.read).format("milepost").option("path", data)
+    reader = reader.option("subscribe", read["topic"]).option("startingOffsets", "earliest")
+    if not is_stream:
+        reader = reader.option("endingOffsets", json.dumps({read["topic"]: ends[read["topic"]]}))
+    frame = parsed(reader.load(), read["schema"])
+    watermark = (settings.get("watermark") or {}).get(name)
+    if watermark is not None and is_stream:
+        frame = frame.withWatermark(*watermark)
+    frame.createOrReplaceTempView(name)
+
+
+def parsed(frame: DataFrame, schema: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    value = f.from_json(f.col("value").cast("string"), schema)
+    own = [f.col("key").cast("string").alias("_key"), f.col("timestamp").alias("_time"), f.col("offset").alias("_offset")]
+    return frame.select(value.alias("_value"), *own).select("_value.*", "_key", "_time", "_offset")
+
+
+def as_records(frame: DataFrame, key: str | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    value = f.to_json(f.struct(*[f.col(name) for name in frame.columns]))
+    columns = [value.alias("value")]
+    return frame.select(*columns, *([f.col(key).cast("string").alias("key")] if key else []))
+
+
+def _batch(result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, output: dict[str, Any], run: int) -> str:
+    if "parquet" in output:
+        result.write.mode("overwrite").parquet(output["parquet"])
+        return f"Parquet in {output['parquet']}"
+    writer = as_records(result, output.get("key")).write.format("milepost").mode("append").option("path", pipeline.data)
+    writer.option("topic", output["topic"]).option("partitions", str(output.get("partitions", 1))).option(
+        "commitId", f"{pipeline.name} {stage.title}.{number}:{run}"
+    ).save()
+    return f"topic {output['topic']}"
+
+
+def _stream(result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, output: dict[str, Any], run: int) -> str:
+    checkpoint = f"{pipeline.work}/checkpoints/{stage.number}.{number}"
+    if "parquet" in output:
+        writer = result.writeStream.format("parquet").option("path", output["parquet"])
+        where = f"Parquet in {output['parquet']}"
+    else:
+        writer = as_records(result, output.get("key")).writeStream.format("milepost").option("path", pipeline.data)
+        writer = writer.option("topic", output["topic"]).option("partitions", str(output.get("partitions", 1)))
+        where = f"topic {output['topic']}"
+    query = writer.option("checkpointLocation", checkpoint).outputMode("append").trigger(availableNow=True).start()
+    query.awaitTermination()
+    rows = sum(progress["numInputRows"] for progress in query.recentProgress)
+    return f"{rows} records streamed to {where}"
