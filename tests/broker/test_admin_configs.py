@@ -87,7 +87,7 @@ def test_only_the_keys_asked_for_are_answered_and_an_empty_list_means_all(wire):
         (BROKER, "77", 42, "broker '77': this is broker 0; name it, or no broker to mean all"),
         (BROKER, "x", 42, "broker 'x': this is broker 0; name it, or no broker to mean all"),
         (0, "x", 42, "resource type 0: only topics (2), brokers (4) and groups (32) have settings here"),
-        (8, "0", 42, "resource type 8: only topics (2), brokers (4) and groups (32) have settings here"),
+        (16, "m1", 42, "resource type 16: only topics (2), brokers (4) and groups (32) have settings here"),
         (99, "0", 42, "resource type 99: only topics (2), brokers (4) and groups (32) have settings here"),
     ],
 )

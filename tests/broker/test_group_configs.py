@@ -127,12 +127,13 @@ def listed(wire: Wire, *types: int, version: int = 1):
 def test_what_has_settings_is_listed_by_type(wire):
     create(wire, wanted("visits"), wanted("clicks"))
     alter(wire, GROUP, "readers", (SESSION, SET, "50000"))
-    groups, brokers, topics = [("readers", 32)], [("0", 4)], [("visits", 2), ("clicks", 2)]
-    assert listed(wire) == [*groups, *brokers, *topics]
+    groups, loggers, brokers, topics = [("readers", 32)], [("0", 8)], [("0", 4)], [("visits", 2), ("clicks", 2)]
+    assert listed(wire) == [*groups, *loggers, *brokers, *topics]
     assert listed(wire, GROUP) == groups
     assert listed(wire, TOPIC) == topics
     assert listed(wire, BROKER, GROUP) == [*groups, *brokers]
-    assert listed(wire, 8) == listed(wire, 16) == listed(wire, version=0) == []
+    assert listed(wire, 8) == loggers
+    assert listed(wire, 16) == listed(wire, version=0) == []
 
 
 @pytest.mark.parametrize("kind", [0, 1, 99])

@@ -58,3 +58,16 @@ def test_settings_of_a_group(tools):
     tools.run("configs", *of_group, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
     assert "  consumer.session.timeout.ms=50000 " in tools.run("configs", *of_group, "--describe")
     assert "readers" in tools.run("configs", "--entity-type", "groups", "--describe")
+
+
+def test_levels_of_loggers(tools):
+    of_loggers = ["--entity-type", "broker-loggers", "--entity-name", "0"]
+    tools.run("configs", *of_loggers, "--alter", "--add-config", "milepost.net=DEBUG")
+    assert "  milepost.net=DEBUG sensitive=false synonyms={}" in tools.run("configs", *of_loggers, "--describe")
+    tools.run("configs", *of_loggers, "--alter", "--delete-config", "milepost.net")
+    # That of the logger above it, which the tests have set.
+    assert "  milepost.net=ERROR " in tools.run("configs", *of_loggers, "--describe")
+
+
+def test_there_are_no_metrics_of_clients(tools):
+    assert tools.run("configs", "--entity-type", "client-metrics", "--describe") == ""

@@ -20,9 +20,11 @@ class Client:
 
 def kafka_clients(title: str, language: str) -> list[Client]:
     """The two versions of Kafka that the Java tests run, each a column."""
-    return [
-        Client(f"{title} {version}", language, lambda version=version: version, only=version) for version in ("3.9.1", "4.3.0")
-    ]
+
+    def of(version: str) -> Client:
+        return Client(f"{title} {version}", language, lambda: version, only=version)
+
+    return [of("3.9.1"), of("4.3.0")]
 
 
 def pinned(file: Path, name: str) -> Callable[[], str]:

@@ -19,7 +19,7 @@ TOOL_SECONDS = 60
 
 # Where the main classes are; a tool that has moved between the versions has one place for each.
 TOOLS = "org.apache.kafka.tools"
-CLASSES = {
+CLASSES: dict[str, str | dict[str, str]] = {
     "broker-api-versions": {"3.9.1": "kafka.admin.BrokerApiVersionsCommand", "4.3.0": f"{TOOLS}.BrokerApiVersionsCommand"},
     "cluster": f"{TOOLS}.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",

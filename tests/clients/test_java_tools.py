@@ -147,9 +147,18 @@ def test_settings_of_topics_brokers_and_clients_are_changed_and_shown(tools, ser
     tools.run("configs", *of_topic, "--alter", "--delete-config", "segment.bytes")
     assert "segment.bytes" not in tools.run("configs", *of_topic, "--describe")
     assert "  num.partitions=2 " in tools.run("configs", "--entity-type", "brokers", "--entity-name", "0", "--describe", "--all")
+    tools.run(
+        "configs", "--entity-type", "brokers", "--entity-name", "0", "--alter", "--add-config", "log.cleaner.backoff.ms=16000"
+    )
+    assert "log.cleaner.backoff.ms=16000" in tools.run("configs", "--entity-type", "brokers", "--entity-name", "0", "--describe")
     of_client = ["--entity-type", "clients", "--entity-name", served.name("client")]
     tools.run("configs", *of_client, "--alter", "--add-config", "producer_byte_rate=1048576")
     assert "producer_byte_rate=1048576.0" in tools.run("configs", *of_client, "--describe")
+    assert tools.run("configs", "--entity-type", "client-metrics", "--describe") == ""
+    if tools.version == "4.3.0":
+        of_group = ["--entity-type", "groups", "--entity-name", served.name("group")]
+        tools.run("configs", *of_group, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+        assert "consumer.session.timeout.ms=50000" in tools.run("configs", *of_group, "--describe")
 
 
 def test_offsets_are_shown_and_records_deleted(tools, served, topic, tmp_path):
@@ -171,6 +180,7 @@ def test_the_broker_describes_itself(tools, served, topic):
     versions = tools.run("broker-api-versions")
     assert {"3.9.1": "Fetch(1): 4 to 18 [usable: 17]", "4.3.0": "Fetch(1): 4 to 18 [usable: 18]"}[tools.version] in versions
     assert tools.ask("cluster", "cluster-id", "--bootstrap-server", served.bootstrap).startswith("Cluster ID: ")
+    assert "Feature: transaction.version" in tools.run("features", "describe")
     assert tools.run("reassign-partitions", "--list") == "No partition reassignments found.\n"
     assert tools.run("leader-election", "--election-type", "preferred", "--all-topic-partitions") == ""
 

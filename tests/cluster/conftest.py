@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Iterator
 from itertools import count
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.cluster.zookeeper.server import ZooKeeperServer, class_path, java_command
+from milepost.cluster.zookeeper.server import NO_JAVA, ZooKeeperServer, class_path
 from milepost.errors import InvalidConfiguration
 from milepost.files import Disk
 
@@ -25,9 +26,11 @@ def free_port() -> int:
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     pytest.importorskip("kazoo", reason="the ZooKeeper client is not installed: pip install 'milepost[zookeeper]'")
     try:
-        java_command(), class_path(Disk())
+        class_path(Disk())
     except InvalidConfiguration as missing:
         pytest.skip(str(missing))
+    if shutil.which("java") is None:
+        pytest.skip(NO_JAVA)
     directory: Path = tmp_path_factory.mktemp("zookeeper")
     server = ZooKeeperServer(str(directory), free_port())
     server.start()

@@ -49,6 +49,7 @@ class Desk(Bench):
             ),
             replicas=SimpleNamespace(partition=self.hosted.get),
             clock=self.clock,
+            missing_topic=lambda name: 3,
         )
 
     def ask(self, handler: Any, request: Any, version: int) -> Any:

@@ -34,6 +34,7 @@ HEALTHY_TOPIC = "healthy"
 # What Python's allocator keeps for itself after a crowd has gone.
 MEMORY_SLACK = 48 << 20
 PATIENCE_SECONDS = 10.0
+PAUSE_SECONDS = 0.004
 ABORT = struct.pack("ii", 1, 0)
 NOW = int(time.time() * 1000)
 """Records of long ago would be deleted while they are looked at."""
@@ -57,15 +58,28 @@ class Besieged:
         command = [*arguments, *COMMAND, "--data", str(self.data), "--port", "0", *flags]
         with self._log.open("wb") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            self._begin()
+        except BaseException:
+            self._kill()
+            raise
+
+    def _begin(self) -> None:
         assert self.process.stdout is not None
         lines = iter(self.process.stdout.readline, b"")
         ready = next((line for line in lines if line.startswith(b"ready ")), None)
-        assert ready, self.log
+        assert ready, f"it ended before it was ready: {self.log[-2000:]}"
         self.address = ready.decode().split()[1]
         self.port = int(self.address.rpartition(":")[2])
         self.healthy = HealthyClient(self.address)
         self.healthy.start()
         self.healthy.get_on(20)
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     @property
     def log(self) -> str:
@@ -105,9 +119,7 @@ class Besieged:
         try:
             code = self.process.wait(timeout=30)
         finally:
-            self.process.kill()
-            assert self.process.stdout is not None
-            self.process.stdout.close()
+            self._kill()
         assert code == 0, self.log[-4000:]
 
     # Attacks.
@@ -127,12 +139,12 @@ class Stranger(Wire):
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
 
-    def send(self, data: bytes) -> Stranger:
+    def send_bytes(self, data: bytes) -> Stranger:
         self.socket.sendall(data)
         return self
 
     def send_frame(self, frame: bytes) -> Stranger:
-        return self.send(struct.pack(">i", len(frame)) + frame)
+        return self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     @property
     def is_closed_by_the_broker(self) -> bool:
@@ -170,7 +182,7 @@ class HealthyClient(threading.Thread):
                 with self._moved:
                     self.rounds += 1
                     self._moved.notify_all()
-                time.sleep(0.001)
+                time.sleep(PAUSE_SECONDS)
         except BaseException as error:
             self.error = error
         finally:

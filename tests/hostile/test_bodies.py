@@ -182,7 +182,7 @@ def test_what_grows_with_every_repeat_is_answered_once_or_refused(driven):
             for field in cls._schema.fields:
                 found = getattr(message, field.name)
                 if field.exists_in(version) and field.array and found:
-                    setattr(message, field.name, found * 20_000)
+                    setattr(message, field.name, found * 5_000)
             frame = frames.encode_request(key, version, 7, "repeats", message)[4:]
             answer = driven.feed(frame)
             assert answer is not None

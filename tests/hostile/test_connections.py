@@ -51,16 +51,16 @@ def test_every_cut_of_a_produce_and_a_fetch(broker):
         stranger.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sent = produce_frame(topic)
         for number, cut in enumerate(range(1, len(sent))):
-            stranger.send(sent[:cut])
-            broker.healthy.get_on(1)
-            stranger.send(sent[cut:])
+            stranger.send_bytes(sent[:cut])
+            time.sleep(0.001)
+            stranger.send_bytes(sent[cut:])
             answer = frames.decode_response(0, 9, stranger.read_frame())[1].responses[0].partition_responses[0]
             assert (answer.error_code, answer.base_offset) == (0, 2 * number)
         asked = fetch_frame(topic)
         for cut in range(1, len(asked)):
-            stranger.send(asked[:cut])
-            broker.healthy.get_on(1)
-            stranger.send(asked[cut:])
+            stranger.send_bytes(asked[:cut])
+            time.sleep(0.001)
+            stranger.send_bytes(asked[cut:])
             found = frames.decode_response(1, 11, stranger.read_frame())[1].responses[0].partitions[0]
             assert found.error_code == 0
             assert sum(batch.record_count for batch in iter_batches(bytes(found.records))) == 2 * (len(sent) - 1)
@@ -76,7 +76,7 @@ def test_pipelined_requests_are_answered_in_order_whatever_they_are(broker):
         versions = frames.encode_request(18, 3, 7, "x", ApiVersionsRequest(client_software_name="a", client_software_version="1"))
         parts = {3: METADATA, 0: produce_frame(topic), 1: fetch_frame(topic, max_wait_ms=5, min_bytes=1 << 20), 18: versions}
         # Each with a correlation id of its own.
-        stranger.send(
+        stranger.send_bytes(
             b"".join(parts[key][:8] + struct.pack(">i", number) + parts[key][12:] for number, (key, _) in enumerate(kinds))
         )
         offsets = []
@@ -93,7 +93,7 @@ def test_thousand_peers_that_announce_a_lot_and_send_nothing(broker):
     before = broker.measure()
     with contextlib.ExitStack() as stack:
         for _ in range(1000):
-            stack.enter_context(broker.connect()).send(struct.pack(">i", 100 << 20))
+            stack.enter_context(broker.connect()).send_bytes(struct.pack(">i", 100 << 20))
         broker.healthy.get_on(20)
         now = broker.measure()
         assert now.sockets >= before.sockets + 1000
@@ -106,7 +106,7 @@ def test_peers_that_send_half_of_a_large_frame(broker):
     half = bytes(1 << 20)
     strangers = [broker.connect() for _ in range(20)]
     for stranger in strangers:
-        stranger.send(struct.pack(">i", 100 << 20) + half)
+        stranger.send_bytes(struct.pack(">i", 100 << 20) + half)
     broker.healthy.get_on(20)
     assert broker.measure().memory < before.memory + (100 << 20)
     for stranger in strangers:
@@ -119,10 +119,10 @@ def test_peers_that_send_a_byte_at_a_time(broker):
     strangers = [broker.connect() for _ in range(500)]
     for position in range(3):
         for stranger in strangers:
-            stranger.send(frame[position : position + 1])
+            stranger.send_bytes(frame[position : position + 1])
         broker.healthy.get_on(5)
     for stranger in strangers:
-        stranger.send(frame[3:])
+        stranger.send_bytes(frame[3:])
         assert stranger.read_frame()[:4] == frame[8:12]
         stranger.close()
 
@@ -213,7 +213,7 @@ def test_large_answers_that_are_not_read_to_the_end(broker):
         part = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
         topics = [FetchRequest.Topic(topic=topic, partitions=[part])]
         request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 24, topics=topics)
-        stranger.send(frames.encode_request(1, 11, 7, "hostile", request))
+        stranger.send_bytes(frames.encode_request(1, 11, 7, "hostile", request))
         assert stranger.socket.recv(50)
         stranger.abort() if number % 2 else stranger.close()
 
@@ -228,7 +228,7 @@ def test_peers_that_reset(broker):
     for data in (b"", METADATA[:2], METADATA[:-1], METADATA, METADATA * 100, waiting, waiting + METADATA * 3):
         for _ in range(20):
             stranger = broker.connect()
-            stranger.send(data)
+            stranger.send_bytes(data)
             stranger.abort()
     broker.healthy.get_on(20)
 
@@ -239,7 +239,7 @@ def test_peers_that_hang_up_while_they_wait_cost_no_work(broker):
     waiting = fetch_frame(f"quiet-{broker.port}", max_wait_ms=20_000, min_bytes=1)
     with broker.wire() as wire:
         wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=f"quiet-{broker.port}")]), 12)
-    strangers = [broker.connect().send(waiting) for _ in range(50)]
+    strangers = [broker.connect().send_bytes(waiting) for _ in range(50)]
     broker.healthy.get_on(10)
     sockets = broker.measure().sockets
     for stranger in strangers:
@@ -254,7 +254,7 @@ def test_peers_that_hang_up_while_they_wait_cost_no_work(broker):
 def test_half_closed_peer_gets_its_answers(broker):
     """`shutdown` of the sending side after the last request, as netcat does."""
     with broker.connect() as stranger:
-        stranger.send(METADATA * 5)
+        stranger.send_bytes(METADATA * 5)
         stranger.socket.shutdown(socket.SHUT_WR)
         for _ in range(5):
             assert stranger.read_frame()[:4] == METADATA[8:12]
@@ -288,7 +288,7 @@ def test_what_was_appended_before_the_peer_went_is_there(broker):
         wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]), 12)
         for _ in range(50):
             stranger = broker.connect()
-            stranger.send(produce_frame(topic))
+            stranger.send_bytes(produce_frame(topic))
             stranger.abort()
         broker.healthy.get_on(5)
         answered = produce(wire, topic, BATCH)

@@ -46,7 +46,7 @@ def test_ten_thousand_attempts_over_the_limit_of_an_address(start, mode):
     broker = start(max_connections_per_ip="10", request_channel_mode=mode)
     admitted = [broker.connect() for _ in range(9)]
     for stranger in admitted:
-        assert stranger.send(METADATA).read_frame()
+        assert stranger.send_bytes(METADATA).read_frame()
     before = broker.measure()
     for _ in range(10_000):
         with socket.socket() as refused:
@@ -56,7 +56,7 @@ def test_ten_thousand_attempts_over_the_limit_of_an_address(start, mode):
                 assert refused.recv(1) == b""
     assert broker.measure().sockets <= before.sockets
     for stranger in admitted:
-        assert stranger.send(METADATA).read_frame()
+        assert stranger.send_bytes(METADATA).read_frame()
         stranger.close()
 
 
@@ -65,7 +65,7 @@ def test_connections_over_the_limit_in_all_take_the_place_of_those_that_are_sile
     strangers = [broker.connect() for _ in range(120)]
     wait_for(lambda: broker.measure().sockets <= 50 + 5)
     # The last to come are the ones that are there; the healthy client was never silent, so it is too.
-    assert strangers[-1].send(METADATA).read_frame()
+    assert strangers[-1].send_bytes(METADATA).read_frame()
     assert strangers[0].is_closed_by_the_broker
     for stranger in strangers:
         stranger.close()
@@ -90,7 +90,7 @@ def test_out_of_descriptors_new_connections_wait_and_old_ones_are_served(start):
     resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (now.sockets + now.files + room, 20_000))
     strangers = [broker.connect() for _ in range(room + 30)]
     wait_for(lambda: "new connections wait" in broker.log)
-    assert strangers[0].send(METADATA).read_frame()
+    assert strangers[0].send_bytes(METADATA).read_frame()
     broker.healthy.get_on(50)
     before = broker.log.count("new connections wait")
     time.sleep(0.5)
@@ -99,7 +99,7 @@ def test_out_of_descriptors_new_connections_wait_and_old_ones_are_served(start):
         stranger.close()
     # There is room again for those who waited.
     for stranger in strangers[room + 20 :]:
-        assert stranger.send(METADATA).read_frame()
+        assert stranger.send_bytes(METADATA).read_frame()
         stranger.close()
 
 
@@ -128,7 +128,7 @@ def test_request_flood(start, mode):
 
     def flood() -> None:
         with broker.connect() as stranger:
-            sender = threading.Thread(target=stranger.send, args=(METADATA * 1000,))
+            sender = threading.Thread(target=stranger.send_bytes, args=(METADATA * 1000,))
             sender.start()
             answered.append(sum(stranger.read_frame()[:4] == METADATA[8:12] for _ in range(1000)))
             sender.join()

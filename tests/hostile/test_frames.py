@@ -27,13 +27,13 @@ def request(key: int, version: int, client_id: bytes = b"\0\7hostile", body: byt
 @pytest.mark.parametrize("size", [-1, -2, -(2**31), 0, LIMIT + 1, 2**31 - 1])
 def test_size_out_of_bounds(broker, size):
     with broker.connect() as stranger:
-        assert stranger.send(struct.pack(">i", size)).is_closed_by_the_broker
+        assert stranger.send_bytes(struct.pack(">i", size)).is_closed_by_the_broker
 
 
 @both_modes
 def test_requests_before_a_frame_that_is_none_are_answered(broker):
     with broker.connect() as stranger:
-        stranger.send(METADATA * 3 + struct.pack(">i", -1))
+        stranger.send_bytes(METADATA * 3 + struct.pack(">i", -1))
         for _ in range(3):
             assert frames.decode_response(3, 12, stranger.read_frame())[0] == 7
         assert stranger.is_closed_by_the_broker
@@ -128,7 +128,7 @@ def test_other_protocols(broker, start, name):
     time.sleep(1.0)  # the log takes one line a second of an address
     before = broker.log.count(name)
     with broker.connect() as stranger:
-        assert stranger.send(start).is_closed_by_the_broker
+        assert stranger.send_bytes(start).is_closed_by_the_broker
     deadline = time.monotonic() + 5
     while broker.log.count(name) == before and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -79,6 +79,15 @@ def test_names_that_are_no_topic(broker):
     assert all(GOOD_NAME.fullmatch(path.name) for path in broker.data.iterdir())
 
 
+def test_topics_that_are_made_by_asking_for_them_are_made_a_hundred_at_a_time(broker):
+    """Ten thousand at once would keep everybody waiting; who asks again gets the next hundred."""
+    with broker.wire() as wire:
+        topics = [MetadataRequest.Topic(name=f"asked-{number}") for number in range(10_000)]
+        for made in (100, 200):
+            answered = wire.ask(MetadataRequest(topics=topics), 12).topics
+            assert [topic.error_code for topic in answered] == [0] * made + [3] * (10_000 - made)
+
+
 def test_names_that_differ_only_in_dots_and_underscores(broker):
     with broker.wire() as wire:
         topics = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in ("dots.a", "dots_a")]
@@ -155,7 +164,7 @@ def test_fetches_that_wait_for_what_never_comes(broker):
                 part = FetchRequest.Topic.Partition(partition=0, fetch_offset=10**6, partition_max_bytes=1 << 20)
                 topics = [FetchRequest.Topic(topic=HEALTHY_TOPIC, partitions=[part] * 100)]
                 request = FetchRequest(min_bytes=min_bytes, max_wait_ms=max_wait_ms, max_bytes=1 << 20, topics=topics)
-                stranger.send(frames.encode_request(1, 11, 7, "waits", request))
+                stranger.send_bytes(frames.encode_request(1, 11, 7, "waits", request))
         broker.healthy.get_on(20)
 
 
@@ -166,7 +175,7 @@ def test_one_partition_many_times_in_a_fetch_that_waits(broker):
         part = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topics = [FetchRequest.Topic(topic="often", partitions=[part] * 20_000)]
         request = FetchRequest(min_bytes=1 << 20, max_wait_ms=3_000, max_bytes=1 << 20, topics=topics)
-        stranger.send(frames.encode_request(1, 11, 7, "waits", request))
+        stranger.send_bytes(frames.encode_request(1, 11, 7, "waits", request))
         for number in range(100):
             answer = produce(wire, "often", build_batch([Record(0, NOW, b"k", b"v")], base_offset=0))
             assert answer.base_offset == number
@@ -196,7 +205,7 @@ def test_sessions_without_end(broker):
     frame = frames.encode_request(1, 11, 7, "sessions", request)
     given = []
     with broker.connect() as stranger:
-        sender = threading.Thread(target=stranger.send, args=(frame * 10_000,))
+        sender = threading.Thread(target=stranger.send_bytes, args=(frame * 10_000,))
         sender.start()
         for _ in range(10_000):
             answer = frames.decode_response(1, 11, stranger.read_frame())[1]
@@ -265,7 +274,7 @@ def test_members_without_end(broker):
     )
     frame = frames.encode_request(11, 5, 7, "crowd", body)
     with broker.connect() as stranger:
-        sender = threading.Thread(target=stranger.send, args=(frame * 10_000,))
+        sender = threading.Thread(target=stranger.send_bytes, args=(frame * 10_000,))
         sender.start()
         answers = [frames.decode_response(11, 5, stranger.read_frame())[1].error_code for _ in range(10_000)]
         sender.join()

@@ -46,7 +46,6 @@ def test_other_spellings_are_read(path, content):
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"version: 0",
         b"version: 0\n",
         f"topic_id: {TOPIC_ID}".encode(),
@@ -58,7 +57,6 @@ def test_other_spellings_are_read(path, content):
         b"version: 0\ntopic_id: wMqjoNGDSsigvsDMoKh2dg==",
         b"version 0\ntopic_id wMqjoNGDSsigvsDMoKh2dg",
         b"version: 0: 1\ntopic_id: wMqjoNGDSsigvsDMoKh2dg",
-        bytes(40),
         b"\xff\xff\xff",
     ],
 )
@@ -70,10 +68,23 @@ def test_damaged_file_is_refused_by_name(path, content):
 
 def test_file_cut_at_any_byte_is_refused(path):
     whole = f"version: 0\ntopic_id: {TOPIC_ID}".encode()
-    for size in range(len(whole)):
+    for size in range(1, len(whole)):
         path.write_bytes(whole[:size])
         with pytest.raises(KafkaStorage):
             read_partition_metadata(Disk(), str(path))
+
+
+@pytest.mark.parametrize("content", [b"", bytes(43)])
+def test_file_whose_content_was_lost_in_a_power_failure_counts_as_absent_and_is_written_again(path, content):
+    path.write_bytes(content)
+    assert read_partition_metadata(Disk(), str(path)) is None
+    ensure_topic_id(Disk(), str(path), TOPIC_ID)
+    assert read_partition_metadata(Disk(), str(path)).topic_id == TOPIC_ID
+
+
+def test_file_that_is_synced_later_is_there_at_once(path):
+    ensure_topic_id(Disk(), str(path), TOPIC_ID, sync=False)
+    assert path.read_text() == f"version: 0\ntopic_id: {TOPIC_ID}"
 
 
 def test_topic_id_is_written_where_there_is_none_and_compared_where_there_is_one(path):

@@ -158,6 +158,19 @@ def test_bunch_counts_for_all_of_its_requests():
     assert metrics.sizes.mean == 200
 
 
+def test_small_bunches_that_come_by_the_thousand_stand_for_each_other():
+    busy = Busy(per_second=100_000)
+    busy.answer(2000)
+    measured, counted = len(busy.meter._measured), busy.meter.requests
+    for _ in range(100):
+        busy.meter.count_bunch(2, 400, busy.now, busy.now + 0.00001, busy.now + 0.00002)
+    assert len(busy.meter._measured) - measured == pytest.approx(100 * 2 / 16, abs=1)
+    busy.meter.count_bunch(2, 400, busy.now, busy.now + 0.5, busy.now + 0.5)
+    assert busy.meter.requests - counted == busy.meter.successes == 202
+    busy.meter.settle()
+    assert busy.metrics.times["TotalTimeMs"].quantiles([1]) == pytest.approx([500.0])
+
+
 # In a server.
 
 

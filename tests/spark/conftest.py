@@ -1,4 +1,4 @@
-"""One Spark session per test process, and nothing else that is slow.
+"""One Spark session per test process, with the connector's jars where they can be had, and nothing else that is slow.
 
 A query through the JVM costs a third of a second when warm: rules are tested below Spark (`rows.py` reads a source in this process),
 and a few whole queries show that Spark gets the same.
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.spark.connector import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "local[2]",
             "milepost tests",
             {
+                "spark.jars": ",".join(map(str, connector_jars())),
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.warehouse.dir": str(directory / "warehouse"),
                 "spark.local.dir": str(directory / "local"),

@@ -8,8 +8,8 @@
 
 Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000`
 as `5000`), and only if everything that they would touch is valid with them. What is wrong with a broker's setting is 42
-INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. Other resource types (loggers 8, client metrics
-16) are not served.
+INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. The levels of loggers (8) are in `config_loggers`;
+metrics of clients (16) are not collected here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from milepost.log.partition_name import topic_name_fault
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 
 
 class TopicSettings:

@@ -35,7 +35,7 @@ REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 def refusal(header: RequestHeader, frame: Buffer) -> Any:
     """The answer to a request of one of `KEYS`. Of what is refused as a whole nothing is read."""
-    response = compiled.class_named(f"{BY_KEY[header.api_key].name}Response")
+    response: Any = compiled.class_named(f"{BY_KEY[header.api_key].name}Response")
     if header.api_key in CODE_AT_THE_TOP:
         return response(error_code=REFUSED)
     # Requests and responses of these have the same shape: topics by id, partitions by number.

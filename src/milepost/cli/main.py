@@ -34,6 +34,7 @@ COMMANDS = {
     "verify": "Check every batch, record, index entry and checkpoint.",
     "repair": "Say how to make a damaged directory whole; --apply does it.",
     "tune": "Compare index and segment settings for a log, or for figures.",
+    "pipeline": "Load, export and maintain large logs with Spark.",
     "config": "Show the settings, their values and where each comes from.",
 }
 EXIT_INTERRUPTED = 130

@@ -87,7 +87,8 @@ class Removal:
                 self._remove(group, places)
 
     def delete_groups(self, request: DeleteGroupsRequest, answer: Callable[[DeleteGroupsResponse], None]) -> None:
-        results = [DeleteGroupsResponse.Result(group_id=group_id) for group_id in request.groups_names]
+        # One that is named again is answered once.
+        results = [DeleteGroupsResponse.Result(group_id=group_id) for group_id in dict.fromkeys(request.groups_names)]
         undecided = len(results)
 
         def decided(result: DeleteGroupsResponse.Result, error_code: int) -> None:

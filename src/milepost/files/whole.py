@@ -38,6 +38,15 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
     disk.sync_directory(posixpath.dirname(path) or ".")
 
 
+def write_file(disk: Disk, path: str, data: bytes) -> None:
+    """A new file, not durable before somebody syncs it and its directory."""
+    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.pwrite(fd, data, 0)
+    finally:
+        disk.close(fd)
+
+
 def remove_file(disk: Disk, path: str) -> bool:
     """Whether there was a file to remove."""
     try:

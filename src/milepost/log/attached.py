@@ -19,7 +19,8 @@ from milepost.errors import KafkaStorage
 from milepost.files import Overlay
 from milepost.log.cleaner_manager import CleanerManager
 from milepost.log.directory import DataDirectory
-from milepost.log.loading import LoadReport, LogLoader
+from milepost.log.load_report import LoadReport
+from milepost.log.loading import LogLoader
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition

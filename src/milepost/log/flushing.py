@@ -79,11 +79,23 @@ class FlushableLog(AppendableLog):
     def _start_flush(self) -> None:
         self._is_flushing = True
         target = self._flush_target
-        doubtful = self.segments.between(min(self.recovery_point, target), target)
-        paths = [segment.path(kind) for segment in doubtful for kind in names.SEGMENT_SUFFIXES]
+        paths = self.files_from(min(self.recovery_point, target), target)
         disk, directory = self.pool.disk, self.directory
         lane = Lane.FLUSH if self.is_flush_awaited else Lane.BULK
         self.aside(lambda: sync_files(disk, paths, directory), lambda _: self._flushed(target), self._flush_failed, lane)
+
+    def files_from(self, start: int, end: int | None = None) -> list[str]:
+        """Paths of all files that segments with offsets from `start` up to `end` may have."""
+        segments = self.segments.from_offset(start) if end is None else self.segments.between(start, end)
+        return [segment.path(kind) for segment in segments for kind in names.SEGMENT_SUFFIXES]
+
+    def sync_aside(self, paths: list[str]) -> None:
+        """Make files, and all names in the directory, durable: soon, and before anything that is asked for later in this lane."""
+        disk, directory = self.pool.disk, self.directory
+        self.aside(lambda: sync_files(disk, paths, directory), lambda _: None, self._failed)
+
+    def _failed(self, error: OSError) -> None:
+        raise self.fail(error) from error
 
     def _flushed(self, target: int) -> None:
         self._is_flushing = False
@@ -144,6 +156,31 @@ class FlushableLog(AppendableLog):
         """Wait for it."""
         self.scheduler.settle(lambda: not self._pending)
 
+    # The end.
+
+    def begin_close(self) -> Callable[[], None]:
+        """The owner's part of it. What is returned waits for the disk, on any thread; `end_close` is told how it went."""
+        self.settle()
+        self.is_closed = True
+        active = self.segments.active
+        if self.is_failed or self.is_read_only or (self.recovery_point == self.end_offset and not active.is_active):
+            return lambda: None  # nothing has changed since it was loaded: of ten thousand partitions that goes for most
+        try:
+            active.seal()
+        except OSError as error:
+            reason = error
+            return lambda: _raise(reason)
+        snapshot, producers = self.producers.encoded_snapshot(), self.producers
+        paths = self.files_from(min(self.recovery_point, active.base_offset))
+        disk, directory = self.pool.disk, self.directory
+
+        def work() -> None:
+            if snapshot is not None:
+                producers.write_snapshot(snapshot)
+            sync_files(disk, paths, directory)
+
+        return work
+
 
 def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
     """Through descriptors of our own: those of the log belong to its owner's thread."""
@@ -157,3 +194,7 @@ def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
         finally:
             disk.close(fd)
     disk.sync_directory(directory)
+
+
+def _raise(error: OSError) -> None:
+    raise error

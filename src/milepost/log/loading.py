@@ -27,6 +27,7 @@ from milepost.errors import CorruptIndex, CorruptRecord, InvalidRecord, KafkaSto
 from milepost.files import HandlePool, read_file, remove_file
 from milepost.log import epochs as epochs_module
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
+from milepost.log.load_report import LoadReport
 from milepost.log.log import Log
 from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition
@@ -42,17 +43,6 @@ from milepost.segment.segment import Segment
 from milepost.segment.txn_index import AbortedTransaction
 
 logger = logging.getLogger("milepost.log")
-
-
-@dataclass(slots=True)
-class LoadReport:
-    """What loading had to do, for operators and tests."""
-
-    bytes_cut: int = 0
-    recovered: list[int] = field(default_factory=list)
-    rebuilt: list[int] = field(default_factory=list)
-    holes: list[Hole] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -140,6 +130,7 @@ class LogLoader:
             log.owner.publish_start(log, log.start_offset)()
         log.recovered = tuple(self.report.recovered)
         self._load_producers(log)
+        self.segments.active.activate()
         return log
 
     # 1 and 2: files on their way in or out.
@@ -357,7 +348,9 @@ class LogLoader:
                     self.segments.remove(segment.base_offset)
                     segment.delete()
         if not len(self.segments):
-            self.segments.add(Segment.create(self.pool, self.directory, self.start_offset, self.config, self.clock, self.rng))
+            sync = self.scheduler is None or not self.scheduler.is_background
+            new = Segment.create(self.pool, self.directory, self.start_offset, self.config, self.clock, self.rng, sync=sync)
+            self.segments.add(new)
             end_offset = self.start_offset
         self.start_offset = max(self.start_offset, self.segments.first.base_offset)
         self._drop_below_start()

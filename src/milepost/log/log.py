@@ -227,8 +227,7 @@ class Log(FlushableLog):
                 self._retire(segment)
         except OSError as error:
             raise self.fail(error) from error
-        disk, directory = self.pool.disk, self.directory
-        self.aside(lambda: disk.sync_directory(directory), lambda _: None, self._failed)
+        self.sync_aside([])
 
     def _remove_segments(self, doomed: Iterable[Segment], step_by_step: bool = False) -> None:
         """`step_by_step`: each step is durable before the next; a crash leaves all segments up to some one, with all their files."""
@@ -354,11 +353,20 @@ class Log(FlushableLog):
         """Snapshot, trim, flush. After this the files are as Kafka leaves them on a clean shutdown."""
         if self.is_closed:
             return
-        self.settle()
-        self.is_closed = True
+        work = self.begin_close()
+        failure: OSError | None = None
         try:
-            if not self.is_failed and not self.is_read_only:
-                self._settle()
+            work()
+        except OSError as error:
+            failure = error
+        self.end_close(failure)
+
+    def end_close(self, failure: OSError | None) -> None:
+        try:
+            if failure is not None:
+                raise self.fail(failure) from failure
+            if not self.is_failed:
+                self.recovery_point = self.end_offset
         finally:
             self.close_handles()
             self.owner.closed(self)
@@ -366,20 +374,6 @@ class Log(FlushableLog):
     def close_handles(self) -> None:
         for segment in self.segments:
             segment.close_handles()
-
-    def _settle(self) -> None:
-        active = self.segments.active
-        if self.recovery_point == self.end_offset and not active.is_active:
-            return  # as it was loaded: of ten thousand partitions most are
-        try:
-            self.producers.take_snapshot()
-            active.seal()
-            for segment in self.segments.from_offset(min(self.recovery_point, active.base_offset)):
-                segment.flush()
-            self.pool.disk.sync_directory(self.directory)
-        except OSError as error:
-            raise self.fail(error) from error
-        self.recovery_point = self.end_offset
 
     def ensure_writable(self) -> None:
         if self.is_failed:
@@ -394,6 +388,3 @@ class Log(FlushableLog):
         logger.error("%s: offline after %s", self.directory, error)
         self.owner.failed(self, error)
         return KafkaStorage(f"{self.directory}: {error.strerror or error}; the directory is offline")
-
-    def _failed(self, error: OSError) -> None:
-        raise self.fail(error) from error

@@ -20,6 +20,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from milepost.clock import Clock, SystemClock
 from milepost.config.broker import BrokerConfig
@@ -64,6 +65,8 @@ class LogManager(Owner):
         self.directories: list[DataDirectory] = []
         self.offline: dict[str, str] = {}
         self._home: dict[TopicPartition, DataDirectory] = {}
+        # Data directories with new names that are about to be synced.
+        self._unsynced: set[str] = set()
         self.cleaner = CleanerManager(self.clock, config)
         self.upkeep = Upkeep(self)
 
@@ -189,19 +192,40 @@ class LogManager(Owner):
         for directory in sorted(self.directories, key=self._load_of):
             path = f"{directory.path}/{partition}"
             try:
-                self.disk.mkdir(path)
-                self.disk.sync_directory(directory.path)
-                if topic_id is not None:
-                    partition_metadata.ensure_topic_id(self.disk, f"{path}/{partition_metadata.FILE_NAME}", topic_id)
-                self._load_partition(directory, partition, path)
-                return self.logs[partition]
+                return self._make(directory, partition, path, topic_id)
             except OSError as error:
                 failure = error
                 self.take_offline(directory, error)
         raise KafkaStorage(f"{partition}: no data directory could take it: {failure}")
 
     def _load_of(self, directory: DataDirectory) -> int:
-        return sum(home is directory for home in self._home.values())
+        # Not counted for a single directory: it would be for each of ten thousand partitions.
+        return sum(home is directory for home in self._home.values()) if len(self.directories) > 1 else 0
+
+    def _sync_names(self, directory: DataDirectory) -> None:
+        """Make the names of new partitions durable. Those that come while a sync waits for its turn share it."""
+        if directory.path in self._unsynced:
+            return
+        self._unsynced.add(directory.path)
+
+        def sync() -> None:
+            self._unsynced.discard(directory.path)
+            self.disk.sync_directory(directory.path)
+
+        self.scheduler.aside(sync, lambda _: None, partial(self.take_offline, directory))
+
+    def _make(self, directory: DataDirectory, partition: TopicPartition, path: str, topic_id: str | None) -> Log:
+        """A new log. Its names are durable when this returns, or soon: what it is asked to keep before that is in no file yet."""
+        metadata = f"{path}/{partition_metadata.FILE_NAME}"
+        self.disk.mkdir(path)
+        if topic_id is not None:
+            partition_metadata.ensure_topic_id(self.disk, metadata, topic_id, sync=not self.scheduler.is_background)
+        self._load_partition(directory, partition, path)
+        log = self.logs[partition]
+        if self.scheduler.is_background:
+            log.sync_aside([metadata])
+        self._sync_names(directory)
+        return log
 
     def delete(self, partition: TopicPartition) -> None:
         """Take a log out of service: its directory is renamed now and removed after the delay."""
@@ -289,7 +313,11 @@ class LogManager(Owner):
 
     def shutdown(self) -> None:
         """Close all logs; a directory whose logs all closed without an error gets the marker of a clean stop."""
-        closed = {log.partition for log in self.online() if self._close(log)}
+        logs = [log for log in self.online() if not log.is_closed]
+        works = [log.begin_close() for log in logs]
+        closed = {
+            log.partition for log, failure in zip(logs, self.scheduler.all(works), strict=True) if self._is_closed(log, failure)
+        }
         for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
             for _ in self.upkeep.checkpoint(name):
                 pass
@@ -299,9 +327,9 @@ class LogManager(Owner):
             directory.close(all(log.partition in closed for log in logs), marked)
         self.directories = []
 
-    def _close(self, log: Log) -> bool:
+    def _is_closed(self, log: Log, failure: OSError | None) -> bool:
         try:
-            log.close()
+            log.end_close(failure)
         except MilepostError as error:
             logger.error("%s", error)
             return False

@@ -7,7 +7,8 @@ The text has no newline at its end. A topic id is a UUID, written as the URL-saf
 padding (22 characters); this text is what milepost passes around. Two topics of the same name in turn differ by their
 id: a directory of the deleted one must not be served as the new one.
 
-Not promised: that the file is there. Kafka before 2.8 wrote none, and a new log gets it before its first append.
+Not promised: that the file is there. Kafka before 2.8 wrote none, and a new log gets it before its first append. One without content,
+which is what a power failure leaves that comes before its sync, counts as absent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import uuid
 from dataclasses import dataclass
 
 from milepost.errors import InconsistentTopicId, KafkaStorage
-from milepost.files import Disk, read_file, replace_file
+from milepost.files import Disk, read_file, replace_file, write_file
 
 FILE_NAME = "partition.metadata"
 VERSION = 0
@@ -40,6 +41,8 @@ def read_partition_metadata(disk: Disk, path: str) -> PartitionMetadata | None:
         data = read_file(disk, path)
     except FileNotFoundError:
         return None
+    if not data.strip(b"\0"):
+        return None
     fields: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         name, colon, value = line.partition(":")
@@ -54,16 +57,17 @@ def read_partition_metadata(disk: Disk, path: str) -> PartitionMetadata | None:
     return PartitionMetadata(topic_id, int(fields["version"]))
 
 
-def write_partition_metadata(disk: Disk, path: str, topic_id: str) -> None:
+def write_partition_metadata(disk: Disk, path: str, topic_id: str, sync: bool = True) -> None:
     topic_id_bytes(topic_id, path)
-    replace_file(disk, path, f"version: {VERSION}\ntopic_id: {topic_id}".encode())
+    content = f"version: {VERSION}\ntopic_id: {topic_id}".encode()
+    (replace_file if sync else write_file)(disk, path, content)
 
 
-def ensure_topic_id(disk: Disk, path: str, topic_id: str) -> None:
-    """Write the topic id where there is none; refuse a directory that has another one."""
+def ensure_topic_id(disk: Disk, path: str, topic_id: str, sync: bool = True) -> None:
+    """Write the topic id where there is none; refuse a directory that has another one. Without `sync`, the caller syncs it."""
     found = read_partition_metadata(disk, path)
     if found is None:
-        write_partition_metadata(disk, path, topic_id)
+        write_partition_metadata(disk, path, topic_id, sync)
     elif found.topic_id != topic_id:
         raise InconsistentTopicId(
             f"{path}: the directory belongs to topic id {found.topic_id}, expected {topic_id}; "

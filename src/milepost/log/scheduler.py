@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
@@ -65,6 +65,13 @@ class Scheduler:
             failed(error)
         else:
             then(result)
+
+    def all(self, works: Sequence[Task]) -> list[OSError | None]:
+        """Do them all, in any order, perhaps side by side; what became of each."""
+        outcomes: list[OSError | None] = []
+        for work in works:
+            self.aside(work, lambda _: outcomes.append(None), outcomes.append)
+        return outcomes
 
     def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         pass

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +26,8 @@ from milepost.errors import MilepostError
 from milepost.log.scheduler import Lane, Scheduler, Task
 
 logger = logging.getLogger("milepost.log")
+
+MOST_THREADS = 16
 
 T = TypeVar("T")
 Post = Callable[[Task], None]
@@ -152,6 +154,16 @@ class BackgroundScheduler(Scheduler):
     def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         while not is_enough() and any(thread.unfinished for thread in self._threads.values()):
             self.inbox.wait()
+
+    def all(self, works: Sequence[Task]) -> list[OSError | None]:
+        """Several threads that wait for one disk are served together."""
+        outcomes: list[OSError | None] = [None] * len(works)
+        threads = [SideThread(f"log-closing-{number}", self.inbox) for number in range(min(MOST_THREADS, len(works)))]
+        for number, work in enumerate(works):
+            threads[number % len(threads)].submit(work, lambda _: None, partial(outcomes.__setitem__, number))
+        for thread in threads:
+            thread.stop()
+        return outcomes
 
     def stop(self) -> None:
         """Finish everything; from here on work is done where it stands."""

@@ -100,12 +100,15 @@ class RequestMeter:
     def count_bunch(self, count: int, size: int, received_at: float, handled_at: float, sent_at: float) -> None:
         """The answers to a bunch of requests of `size` bytes in all have gone, which were handled in one go and without an error."""
         self.successes += count
-        self._uncounted = uncounted = self._uncounted + count
-        if uncounted < self._stands_for:
-            return
-        self._uncounted = 0
+        stands_for = count
+        if handled_at - received_at <= LONG_SECONDS:
+            stands_for += self._uncounted
+            if stands_for < self._stands_for:
+                self._uncounted = stands_for
+                return
+            self._uncounted = 0
         handled = received_at + (handled_at - received_at) / count
-        self._measured.append((uncounted, received_at, received_at, handled, handled, handled, sent_at, size // count))
+        self._measured.append((stands_for, received_at, received_at, handled, handled, handled, sent_at, size // count))
         if len(self._measured) >= MOST_WAITING:
             self.settle()
 

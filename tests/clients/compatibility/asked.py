@@ -27,10 +27,11 @@ def listen() -> set[Asked]:
         key, version = int.from_bytes(request.frame[:2], "big"), int.from_bytes(request.frame[2:4], "big")
         handle(dispatcher, request)
         # After the answer: the first request of a connection is the one that says who it is.
-        software, software_version = request.channel.state.get("software") or ("", "")  # type: ignore[misc]
-        asked.add((software, software_version, key, version))
+        software = request.channel.state.get("software")
+        name, of = software if isinstance(software, tuple) else ("", "")
+        asked.add((name, of, key, version))
 
-    Dispatcher.handle = handle_and_remember  # type: ignore[method-assign]
+    Dispatcher.handle = handle_and_remember  # type: ignore[assignment, method-assign]
     return asked
 
 

@@ -1,4 +1,5 @@
-"""DescribeConfigs (key 32): settings of topics and brokers with their sources and, when asked for, synonyms and documentation.
+"""DescribeConfigs (key 32): settings of topics, brokers, groups and loggers with their sources and, when asked for, synonyms and
+documentation.
 
 Of a broker by its id: everything, what cannot be changed marked read-only. Of the broker "" (all brokers): only what is stored
 for all. Keys that are not named, or an empty list of them, mean all; a key that does not exist is left out of the answer.
@@ -12,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.config_entries import BrokerPlaces, ConfigEntry
-from milepost.broker.config_resources import settings_of
+from milepost.broker.config_loggers import LoggerSettings
+from milepost.broker.config_resources import LOGGER, settings_of
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -41,7 +43,10 @@ def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigs
 
 def describe(resource: Resource, request: DescribeConfigsRequest, broker: Broker, places: BrokerPlaces) -> Result:
     try:
-        entries = settings_of(broker, resource.resource_type, resource.resource_name).entries(places)
+        if resource.resource_type == LOGGER:
+            entries = LoggerSettings(broker, resource.resource_name).entries()
+        else:
+            entries = settings_of(broker, resource.resource_type, resource.resource_name).entries(places)
     except MilepostError as error:
         return refuse(resource, error)
     keys = set(resource.configuration_keys or ())

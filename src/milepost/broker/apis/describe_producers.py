@@ -36,7 +36,7 @@ def handle(request: DescribeProducersRequest, context: Context) -> DescribeProdu
 def describe(name: TopicPartition, context: Context) -> PartitionAnswer:
     partition = context.broker.replicas.partition(name)
     if partition is None:
-        return PartitionAnswer(partition_index=name.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return PartitionAnswer(partition_index=name.partition, error_code=context.broker.missing_topic(name.topic))
     entries = partition.log.producers.producers.values()
     return PartitionAnswer(
         partition_index=name.partition, error_code=ErrorCode.NONE, active_producers=[producer(entry) for entry in entries]

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): some settings of a topic or broker; the others stay as they are.
+"""IncrementalAlterConfigs (key 44): some settings of a topic, broker or group, or levels of loggers; the others stay as they are.
 
     0  SET       to the value
     1  DELETE    back to the default; also of a name that does not exist, as in Kafka
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_resources import Settings, change, ensure_value, settings_of
+from milepost.broker.config_loggers import LoggerSettings
+from milepost.broker.config_resources import LOGGER, Settings, change, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.config.definition import Type
 from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError
@@ -49,6 +50,9 @@ def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
     twice = repeated(config.name for config in resource.configs)
     if twice:
         raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
+    if resource.resource_type == LOGGER:
+        alter_loggers(resource, LoggerSettings(broker, resource.resource_name), validate_only)
+        return
     settings = settings_of(broker, resource.resource_type, resource.resource_name)
     given = dict(settings.given)
     for config in resource.configs:
@@ -58,6 +62,16 @@ def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
         else:
             given[name] = operate(settings, name, config.config_operation, ensure_value(name, config.value))
     change(settings, given, validate_only)
+
+
+def alter_loggers(resource: Resource, settings: LoggerSettings, validate_only: bool) -> None:
+    levels: dict[str, str | None] = {}
+    for config in resource.configs:
+        if config.config_operation not in (SET, DELETE):
+            raise InvalidRequest(f"{config.name}: the level of a logger can be set and deleted, nothing else")
+        is_set = config.config_operation == SET
+        levels[config.name] = ensure_value(config.name, config.value) if is_set else None
+    settings.change(levels, validate_only)
 
 
 def operate(settings: Settings, name: str, operation: int, value: str) -> str:

@@ -1,8 +1,8 @@
 """ListConfigResources (key 74): what has settings, of some types or of all.
 
-    32  groups     those that something is set for
-    16  metrics of clients: none here
-    8   loggers    none here
+    32  groups               those that something is set for
+    16  metrics of clients   none here
+    8   loggers              by the broker that has them
     4   brokers
     2   topics
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_resources import BROKER, GROUP, TOPIC
+from milepost.broker.config_resources import BROKER, GROUP, LOGGER, TOPIC
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 74
-LOGGER, CLIENT_METRICS = 8, 16
+CLIENT_METRICS = 16
 TYPES = (GROUP, CLIENT_METRICS, LOGGER, BROKER, TOPIC)
 Resource = ListConfigResourcesResponse.ConfigResource
 
@@ -33,6 +33,7 @@ def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigR
     cluster = context.broker.cluster
     names = {
         GROUP: list(cluster.group_configs),
+        LOGGER: [str(context.broker.node_id)],
         BROKER: [str(context.broker.node_id)],
         TOPIC: list(cluster.topics),
     }

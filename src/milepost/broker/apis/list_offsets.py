@@ -1,9 +1,14 @@
 """ListOffsets (key 2): the offset for a timestamp, or for one of the special values.
 
--1 latest (the last stable offset when isolation is read_committed) · -2 earliest · -3 the record with the largest
-timestamp (KIP-734) -4 earliest kept locally · -5 latest tiered, -6 earliest not yet tiered: without tiered storage,
-nothing
+    value  since     the offset
+    -1     always    latest: the last stable offset when isolation is read_committed
+    -2     always    earliest
+    -3     7         of the record with the largest timestamp (KIP-734)
+    -4     8         earliest kept locally
+    -5     9         latest tiered: without tiered storage, none
+    -6     11        earliest not yet tiered: none
 
+Before its version, and for any other negative value, the answer is 35 UNSUPPORTED_VERSION, whether there is such a partition or not.
 A partition that is named twice is answered with 42 in both places, as in Kafka.
 """
 
@@ -20,7 +25,6 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
     from milepost.replica.partition import Partition
 
@@ -29,6 +33,7 @@ READ_COMMITTED = 1
 CONSUMER = -1
 EPOCHS_SINCE = 4
 EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, EARLIEST_PENDING_UPLOAD: 11}
 Answer = ListOffsetsResponse.Topic.Partition
 
 
@@ -40,7 +45,7 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
             partitions=[
                 refuse(asked, ErrorCode.INVALID_REQUEST)
                 if (topic.name, asked.partition_index) in repeats
-                else answer(topic.name, asked, request, context.broker)
+                else answer(topic.name, asked, request, context)
                 for asked in topic.partitions
             ],
         )
@@ -53,8 +58,10 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
     return ListOffsetsResponse(topics=topics)
 
 
-def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListOffsetsRequest, broker: Broker) -> Answer:
-    partition = broker.replicas.partition(TopicPartition(topic, asked.partition_index))
+def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListOffsetsRequest, context: Context) -> Answer:
+    if asked.timestamp < 0 and context.version < SPECIAL_SINCE.get(asked.timestamp, context.version + 1):
+        return refuse(asked, ErrorCode.UNSUPPORTED_VERSION)
+    partition = context.broker.replicas.partition(TopicPartition(topic, asked.partition_index))
     if partition is None:
         return refuse(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     error_code = check_epoch(partition, asked.current_leader_epoch)

@@ -2,7 +2,8 @@
 
 Version 0 asks for all topics with an empty list; later versions with null, and an empty list is no topics at all. A
 topic that is not there is created when the client allows it (always before version 4) and `auto.create.topics.enable`
-does; it is then answered as any other, since a single broker leads it at once.
+does; it is then answered as any other, since a single broker leads it at once. A request makes MOST_CREATED topics at most, so
+that nobody waits long for it: of the others it is told that they are unknown, and clients ask again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ KEY = 3
 NO_ID = bytes(16)
 IDS_SINCE = 12  # 10 and 11 have the field, and Kafka refuses to look at it
 NO_LEADER = -1
+MOST_CREATED = 100
 
 
 def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
@@ -38,7 +40,8 @@ def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
         may_create = (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable
         # Each once, as in Kafka: a name takes a few bytes, and its answer one for every partition.
         once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
-        topics = [answer_topic(topic, broker, may_create) for topic in once]
+        room = len(broker.cluster.topics) + MOST_CREATED
+        topics = [answer_topic(topic, broker, may_create and len(broker.cluster.topics) < room) for topic in once]
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = authorized_operations.ON_TOPIC

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import time
 from importlib.util import find_spec
-from shutil import which
 
 from milepost.errors import InvalidConfiguration, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
@@ -26,13 +25,7 @@ JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "
 START_SECONDS = 30.0
 
 
-def java_command() -> str:
-    java = which("java")
-    if java is None:
-        raise InvalidConfiguration(
-            "the bundled ZooKeeper needs Java, and there is none on the PATH: install Java 17, or name a running server with --zookeeper"
-        )
-    return java
+NO_JAVA = "the bundled ZooKeeper needs Java, and there is none on the PATH: install Java 17, or name a running server with --zookeeper"
 
 
 def class_path(disk: Disk) -> str:
@@ -66,7 +59,7 @@ class ZooKeeperServer:
 
     def start(self) -> None:
         """Start it, detached from this process; `wait` says when it answers."""
-        command = [java_command(), *JAVA_OPTIONS, "-Dzookeeper.admin.enableServer=false"]
+        command = ["java", *JAVA_OPTIONS, "-Dzookeeper.admin.enableServer=false"]
         settings = f"{self.directory}/zookeeper.properties"
         for each in (self.directory, f"{self.directory}/data"):
             if not self.disk.exists(each):
@@ -86,6 +79,8 @@ class ZooKeeperServer:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self.directory
             )
+        except FileNotFoundError:
+            raise InvalidConfiguration(NO_JAVA) from None
         finally:
             self.disk.close(log)
 

@@ -1,0 +1,1 @@
+"""Bulk jobs over logs: tasks that finish in Arrow inside the worker and return a summary."""

@@ -22,6 +22,7 @@ from milepost.log.directory_lock import DirectoryLock
 from milepost.log.partition_name import TopicPartition
 from milepost.spark.bounds import batch_ranges, data_loss
 from milepost.spark.columns import RECORDS, Columns
+from milepost.spark.jobs.delta import add_to_table, ensure_deltalake
 from milepost.spark.jobs.export_state import ExportCommit, ExportState
 from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
 from milepost.spark.jobs.source import log_options
@@ -61,9 +62,15 @@ def export(
     """Export what is new of the topics (separated by commas) from data directories, or from brokers, into `target`."""
     from milepost.spark.jobs.export_task import CODECS, PARTITIONINGS
 
-    for name, value, possible in (("format", format, FORMATS), ("partition_by", partition_by, PARTITIONINGS), ("codec", codec, CODECS)):
+    for name, value, possible in (
+        ("format", format, FORMATS),
+        ("partition_by", partition_by, PARTITIONINGS),
+        ("codec", codec, CODECS),
+    ):
         if value not in possible:
             raise InvalidArgument(f"{name} is {value!r}; {', '.join(possible)} are possible")
+    if format == DELTA:
+        ensure_deltalake()
     settings: dict[str, Any] = {
         "format": format, "partition_by": partition_by, "columns": list(columns), "topics": topics, "committed": committed,
     }  # fmt: skip
@@ -135,8 +142,8 @@ class _Export:
         for partition in sorted({*asked, *known}):
             if partition in exported and exported[partition] > latest[partition]:
                 raise OffsetOutOfRange(
-                    f"data loss: {partition} was exported up to offset {exported[partition]}, and the log ends at {latest[partition]}: it was "
-                    "cut or made anew; export into another directory"
+                    f"data loss: {partition} was exported up to offset {exported[partition]}, and the log ends at {latest[partition]}: "
+                    "it was cut or made anew; export into another directory"
                 )
             whole = asked.get(partition)
             if whole is None:
@@ -178,7 +185,14 @@ class _Export:
         staging = f"_milepost/staging/{self.job.id}-{number}"
         return [
             ExportTask(
-                place, number, split, tuple(self.settings["columns"]), self.target, staging, self.settings["partition_by"], self.codec
+                place,
+                number,
+                split,
+                tuple(self.settings["columns"]),
+                self.target,
+                staging,
+                self.settings["partition_by"],
+                self.codec,
             )
             for place, split in enumerate(transport.plan(ranges))
         ]
@@ -193,7 +207,5 @@ class _Export:
     def _publish(self, commit: ExportCommit) -> int:
         moved = self.state.publish(commit)
         if self.settings["format"] == DELTA:
-            from milepost.spark.jobs.delta import add_to_table
-
-            add_to_table(self.target, commit, tuple(self.settings["columns"]))
+            add_to_table(self.target, commit, tuple(self.settings["columns"]), SystemClock().now_ms())
         return moved

@@ -10,8 +10,8 @@
     2  the commit is written: which files go where, and up to which offset the log is exported then. From here on it counts
     3  the files are moved to their places (Parquet), or added to the table's log (Delta)
 
-A run that dies before 2 has exported nothing: its staging is removed. One that dies within 3 is finished by the next run, which does the same
-moves again: a file that is in its place already is done. So every record is exported once.
+A run that dies before 2 has exported nothing: its staging is removed. One that dies within 3 is finished by the next run, which does the
+same moves again: a file that is in its place already is done. So every record is exported once.
 
 Not promised: that a reader who lists the directory within 3 sees all of a commit at once (Delta promises that).
 """
@@ -83,7 +83,9 @@ class ExportState:
             files = tuple(ExportedFile(**file) for file in found["files"])
             return ExportCommit(found["commit"], found["run"], found["settings"], offsets_from_json(found["offsets"]), files)
         except (ValueError, TypeError, KeyError) as error:
-            raise KafkaStorage(f"{path}: not what an export wrote ({error}); restore it, or export into another directory") from error
+            raise KafkaStorage(
+                f"{path}: not what an export wrote ({error}); restore it, or export into another directory"
+            ) from error
 
     def write(self, commit: ExportCommit) -> None:
         """From here on the commit counts."""

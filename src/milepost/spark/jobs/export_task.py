@@ -150,5 +150,3 @@ def export_split(task: ExportTask) -> Exported:
         written = pq.read_metadata(f"{task.target}/{file.staged}").num_rows
         assert written == file.rows, f"{file.staged} has {written} rows, {file.rows} were written"
     return exported
-
-

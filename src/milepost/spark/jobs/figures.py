@@ -1,8 +1,8 @@
 """What a log holds, in numbers that can be added: those of a task, of a partition, of a topic.
 
-    Figures            per partition: batches, records, bytes, times, missing offsets, records without key or value
-    CodecFigures       per partition and codec: how much its batches take, and how much they hold
-    HourFigures        per topic and hour of the timestamp
+Figures            per partition: batches, records, bytes, times, missing offsets, records without key or value
+CodecFigures       per partition and codec: how much its batches take, and how much they hold
+HourFigures        per topic and hour of the timestamp
 """
 
 from __future__ import annotations

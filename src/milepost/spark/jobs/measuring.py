@@ -25,10 +25,8 @@ from milepost.spark.jobs.figures import Figures
 from milepost.spark.jobs.hours import hour_numbers
 from milepost.spark.log_files.piece import Piece
 from milepost.spark.log_files.split import FileSplit
-from milepost.spark.transport import Split
 
 COLUMNS = Columns(RECORDS, ("key", "value", "topic", "partition", "timestamp"))
-KEYS = Columns(RECORDS, ("topic", "partition", "key"))
 
 
 def measure(split: FileSplit) -> list[Figures]:
@@ -114,15 +112,3 @@ def _grouped(hours: pa.Array, sizes: pa.Array) -> Iterator[tuple[Any, int, int]]
     table = pa.table({"hour": hours, "size": sizes})
     for row in table.group_by("hour", use_threads=False).aggregate([("size", "count"), ("size", "sum")]).to_pylist():
         yield row["hour"], row["size_count"], row["size_sum"]
-
-
-def keys_in(split: Split) -> Iterator[pa.RecordBatch]:
-    """Each key once per batch of rows: what is left for Spark to count is less."""
-    for batch in split.read(KEYS, reuse_buffers=True):
-        if batch.num_rows:
-            keys = pc.drop_null(pc.unique(batch.column("key")))
-            yield pa.RecordBatch.from_arrays(
-                [batch.column(name).slice(0, 1).take(pa.array([0] * len(keys), pa.int32())) for name in ("topic", "partition")]
-                + [keys],
-                names=["topic", "partition", "key"],
-            )

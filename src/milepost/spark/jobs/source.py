@@ -17,7 +17,10 @@ def log_options(
     more: Mapping[str, str] | None = None,
     bootstrap_servers: str | None = None,
 ) -> SourceOptions:
-    """Options of a batch read, over files or from brokers: `time` in epoch milliseconds, `offsets` as startingOffsets and endingOffsets take them."""
+    """Options of a batch read, over files or from brokers.
+
+    `time` is in epoch milliseconds, `offsets` are written as startingOffsets and endingOffsets take them.
+    """
     given = {}
     if paths is not None:
         given["path"] = paths if isinstance(paths, str) else json.dumps(list(paths))

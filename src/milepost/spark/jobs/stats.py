@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 from milepost.clock import SystemClock
 from milepost.files import Disk
 from milepost.spark.bounds import batch_ranges
+from milepost.spark.frames import read
 from milepost.spark.jobs.figures import CodecFigures, Figures, HourFigures
 from milepost.spark.jobs.hours import start_of
 from milepost.spark.jobs.job import Job, JobResult
 from milepost.spark.jobs.parquet_table import write_table
 from milepost.spark.jobs.source import log_options
-from milepost.spark.jobs.tasks import Progress, map_tasks, nobody_watches, run_tasks
+from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.log_files.split import FileSplit
+from milepost.spark.options import SourceOptions
 from milepost.spark.transport import Split, open_transport
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 PARTITION_COLUMNS = {
@@ -41,7 +42,6 @@ CODEC_COLUMNS = {
     "topic": "string", "codec": "string", "batches": "bigint", "stored_bytes": "bigint", "plain_bytes": "bigint", "ratio": "double",
 }  # fmt: skip
 HOUR_COLUMNS = {"topic": "string", "hour": "timestamp", "records": "bigint", "bytes": "bigint"}
-KEY_SCHEMA = "topic string, partition int, key binary"
 
 
 def stats(
@@ -60,7 +60,7 @@ def stats(
         with open_transport(options) as transport:
             tasks: list[Split] = transport.plan(batch_ranges(options, transport, SystemClock().now_ms()))
         found = merged(part for parts in run_tasks(spark, tasks, measure_split, progress) for part in parts)
-        distinct = _distinct_keys(spark, tasks) if keys and tasks else {}
+        distinct = _distinct_keys(spark, options) if keys and tasks else {}
         rows = [{**figures.as_row(), "distinct_keys": distinct.get(str(figures.partition))} for figures in found]
         tables = {"partitions": rows, "codecs": codec_rows(found), "hours": hour_rows(found)}
         job.details.update(tables)
@@ -125,15 +125,9 @@ def hour_rows(found: Sequence[Figures]) -> list[dict[str, Any]]:
     ]
 
 
-def _distinct_keys(spark: SparkSession, tasks: Sequence[Split]) -> dict[str, int]:
+def _distinct_keys(spark: SparkSession, options: SourceOptions) -> dict[str, int]:
     from pyspark.sql import functions as f
 
-    keys = map_tasks(spark, tasks, keys_of_split, KEY_SCHEMA)
+    keys = read(spark, options.paths, ",".join(options.subscription.topics or ()) or None, columns=("topic", "partition", "key"))
     counted = keys.groupBy("topic", "partition").agg(f.approx_count_distinct("key").alias("keys")).collect()
     return {f"{row['topic']}-{row['partition']}": row["keys"] for row in counted}
-
-
-def keys_of_split(split: Split) -> Iterator[pa.RecordBatch]:
-    from milepost.spark.jobs.measuring import keys_in
-
-    return keys_in(split)

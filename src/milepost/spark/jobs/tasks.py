@@ -1,7 +1,7 @@
 """The bulk lane: one Spark task per piece of work, finished inside its Python worker, and one row with its result.
 
-Rows of a log leave Python one by one in the JVM, which costs more than decoding them. A job that needs no rows in Spark (verify, export,
-reindex, …) therefore ships its work to the tasks, does all of it there and brings back a summary:
+Rows of a log leave Arrow one by one in the JVM, which costs more than decoding them. A job that needs no rows in Spark (verify, export,
+reindex, …) therefore ships its work to the tasks, does all of it there, in Arrow, and brings back a summary:
 
     run_tasks(spark, tasks, work)      [work(task) for task in tasks], each in a Spark task of its own
 
@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, TypeVar
 from milepost.errors import MilepostError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
 Progress = Callable[[int, int], None]
 """Called with the number of tasks that are done, and of all tasks."""
 
-RESULT = "number bigint, result binary"
+DONE, FAILED = "done", "failed"
 POLL_SECONDS = 0.25
 
 
@@ -44,59 +43,41 @@ def run_tasks(spark: SparkSession, tasks: Sequence[T], work: Callable[[T], R], p
         return []
     pickled = [pickle.dumps(task) for task in tasks]
 
-    def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield _row(number, _attempt(work, pickle.loads(pickled[number])))
+    # A plain UDF, which needs neither pandas nor Arrow to cross, over one number in each partition: as many Spark tasks as there are tasks.
+    def body(number: int) -> bytes:
+        return pickle.dumps((number, *_attempt(work, pickle.loads(pickled[number]))))
 
-    # One number in each partition: as many tasks as there are pieces of work.
+    from pyspark.sql.functions import udf
+
     numbers = spark.range(0, len(tasks), 1, len(tasks))
+    results = numbers.select(udf(body, "binary", useArrow=False).asNondeterministic()("id").alias("result"))
     with watching(spark, len(tasks), progress):
-        rows = numbers.mapInArrow(body, RESULT).collect()
+        rows = results.collect()
     found: dict[int, R] = {}
     for row in rows:
-        kind, value = pickle.loads(row["result"])
-        if kind == "error":
+        number, kind, value = pickle.loads(row["result"])
+        if kind == FAILED:
             raise value
-        found[row["number"]] = value
+        found[number] = value
     return [found[number] for number in range(len(tasks))]
-
-
-def map_tasks(spark: SparkSession, tasks: Sequence[T], work: Callable[[T], Iterator[pa.RecordBatch]], schema: str) -> DataFrame:
-    """Rows after all, for what Spark itself shall sort or group: those that `work` makes of each task."""
-    pickled = [pickle.dumps(task) for task in tasks]
-
-    def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from work(pickle.loads(pickled[number]))
-
-    return spark.range(0, len(tasks), 1, max(len(tasks), 1)).mapInArrow(body, schema)
 
 
 def _attempt(work: Callable[[T], R], task: T) -> tuple[str, R | MilepostError]:
     try:
-        return "done", work(task)
+        return DONE, work(task)
     except MilepostError as error:
         try:
             pickle.loads(pickle.dumps(error))
         except TypeError:
             # A class that takes more than a sentence: the sentence is what counts.
-            return "error", MilepostError(str(error))
-        return "error", error
-
-
-def _row(number: int, result: object) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int64()), pa.array([pickle.dumps(result)], pa.binary())], names=["number", "result"]
-    )
+            return FAILED, MilepostError(str(error))
+        return FAILED, error
 
 
 @contextmanager
-def watching(spark: SparkSession, total: int, progress: Progress) -> Iterator[None]:
-    """Tell how many tasks of what runs meanwhile are done. Over Spark Connect nobody can tell."""
+def watching(spark: SparkSession, total: int | None, progress: Progress) -> Iterator[None]:
+    """Tell how many tasks of what runs meanwhile are done; how many there are, if that is not known, Spark says. Over Spark Connect nobody
+    can tell."""
     if progress is nobody_watches:
         yield
         return
@@ -112,13 +93,14 @@ def watching(spark: SparkSession, total: int, progress: Progress) -> Iterator[No
     def watch() -> None:
         tracker = context.statusTracker()
         while not ended.wait(POLL_SECONDS):
-            done = 0
+            done = known = 0
             for job in tracker.getJobIdsForGroup(group):
                 information = tracker.getJobInfo(job)
                 for stage in information.stageIds if information is not None else ():
                     found = tracker.getStageInfo(stage)
                     done += found.numCompletedTasks if found is not None else 0
-            progress(min(done, total), total)
+                    known += found.numTasks if found is not None else 0
+            progress(done, known if total is None else total)
 
     watcher = threading.Thread(target=watch, name="milepost-progress", daemon=True)
     watcher.start()
@@ -127,4 +109,3 @@ def watching(spark: SparkSession, total: int, progress: Progress) -> Iterator[No
     finally:
         ended.set()
         watcher.join()
-        progress(total, total)

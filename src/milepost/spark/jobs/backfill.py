@@ -1,0 +1,142 @@
+"""Copying a slice of a log, by time or by offset, into another topic: keys, values, headers and timestamps as they are.
+
+    backfill(spark, "data", "page_visits", "data", "page_visits_again", time=(1526384718283, None))
+
+The rows never leave the Python workers: each task decodes its split and stages batches, the driver commits them (see `copying`). Records
+of a partition stay in their order. With `partitions="keep"` a record goes to the partition of the number it came from, with "key" to the one of
+its key (murmur2, as Kafka's clients do). A record without a timestamp gets that of the copy.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from milepost.clock import SystemClock
+from milepost.errors import InvalidArgument
+from milepost.files import Disk
+from milepost.spark.bounds import batch_ranges
+from milepost.spark.columns import RECORDS, Columns
+from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, name_of
+from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
+from milepost.spark.jobs.source import log_options
+from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
+from milepost.spark.sink.commit import Commit
+from milepost.spark.sink.options import SinkOptions
+from milepost.spark.sink.partition_counts import in_directory
+from milepost.spark.sink.staging import COMMIT_FILE, StagedFile, remove_tree, sweep
+from milepost.spark.transport import Split, open_transport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEEP, BY_KEY = "keep", "key"
+COLUMNS = ("key", "value", "timestamp", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    number: int
+    split: Split
+    columns: tuple[str, ...]
+    options: SinkOptions
+    job: str
+
+
+def backfill(
+    spark: SparkSession,
+    source: str | Sequence[str] | None,
+    topics: str,
+    data: str,
+    target: str,
+    *,
+    bootstrap_servers: str | None = None,
+    time: tuple[int | None, int | None] = (None, None),
+    offsets: tuple[str | None, str | None] = (None, None),
+    partitions: str = KEEP,
+    codec: str = "none",
+    committed: bool = True,
+    name: str | None = None,
+    evidence: str | None = None,
+    progress: Progress = nobody_watches,
+) -> JobResult:
+    """Append the slice of the topics (separated by commas) to the topic `target` of the data directory `data`, once for each `name`."""
+    if partitions not in (KEEP, BY_KEY):
+        raise InvalidArgument(f"partitions is {partitions!r}; {KEEP} or {BY_KEY} is possible")
+    more = {"kafka.isolation.level": "read_committed"} if committed else {}
+    options = log_options(source, topics, time=time, offsets=offsets, more=more, bootstrap_servers=bootstrap_servers)
+    inputs: dict[str, object] = {
+        "source": list(options.paths) or bootstrap_servers, "topics": topics, "data": data, "target": target, "time": list(time),
+        "offsets": list(offsets), "partitions": partitions, "committed": committed,
+    }  # fmt: skip
+    name = name or name_of("backfill", inputs)
+    with Job("backfill", {**inputs, "name": name, "codec": codec}, evidence, spark) as job:
+        disk = Disk()
+        job.count(records=0, bytes=0)
+        if is_done(disk, data, name):
+            job.outcome = NOTHING
+            job.details["reason"] = f"{name} was committed before; another name copies it again"
+            return job.result
+        ensure_free(disk, data)
+        with open_transport(options) as transport:
+            splits = transport.plan(batch_ranges(options, transport, SystemClock().now_ms()))
+            wanted = max((each.partition.partition + 1 for split in splits for each in split.ranges), default=1)
+        sink = SinkOptions.parse(
+            {
+                "path": data,
+                "topic": target,
+                "kafka.compression.type": codec,
+                "timestampColumn": "timestamp",
+                "partitions": str(wanted),
+            }
+        )
+        if partitions == KEEP:
+            _ensure_room(disk, data, target, wanted)
+        before = ends_of(data, {target})
+        _copy(spark, disk, sink, splits, (*COLUMNS, "partition") if partitions == KEEP else COLUMNS, name, job, progress)
+        grown = grown_by(before, ends_of(data, {target}))
+        job.check("the topic grew by what was read", grown >= job.counts["records"], f"by {grown}, {job.counts['records']} read")
+    return job.result
+
+
+def _ensure_room(disk: Disk, data: str, target: str, wanted: int) -> None:
+    there = in_directory(disk, data, wanted)(target)
+    if there < wanted:
+        raise InvalidArgument(
+            f"{target} has {there} partitions, and the slice comes from {wanted}; spread it by key instead (partitions=key)"
+        )
+
+
+def _copy(
+    spark: SparkSession,
+    disk: Disk,
+    sink: SinkOptions,
+    splits: Sequence[Split],
+    columns: tuple[str, ...],
+    name: str,
+    job: Job,
+    progress: Progress,
+) -> None:
+    staging = f"{sink.staging}/{name.replace('/', '_')}"
+    files: tuple[StagedFile, ...] = ()
+    if not disk.exists(f"{staging}/{COMMIT_FILE}"):
+        # Nothing of an earlier attempt counts: its commit had not begun.
+        remove_tree(disk, staging)
+        make_directories(disk, sink.staging)
+        sweep(disk, sink.staging, SystemClock())
+        tasks = [CopyTask(number, split, columns, sink, staging) for number, split in enumerate(splits)]
+        files = tuple(file for staged in run_tasks(spark, tasks, copy_split, progress) for file in staged)
+        make_directories(disk, staging)
+    records = Commit(sink, staging, disk).run(files, name, BATCH)
+    job.count(records=records, bytes=sum(file.size for file in files))
+
+
+def copy_split(task: CopyTask) -> tuple[StagedFile, ...]:
+    from milepost.spark.sink.task import stage
+
+    # Padded: the commit appends the files by name, in the order of the tasks, which is that of the offsets.
+    attempt = f"{task.number:06d}-{uuid.uuid4().hex[:12]}"
+    batches = task.split.read(Columns(RECORDS, task.columns))
+    return stage(batches, task.options, task.job, task.number, attempt)

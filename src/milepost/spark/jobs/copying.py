@@ -1,0 +1,57 @@
+"""Appending what tasks have staged to the topics of a data directory, once: what load and backfill end with.
+
+A job has a name, given or made of what it was told to do. It is committed under that name (see `sink.commit`), so that a second
+run with the same name finds it done. A run that is killed before its commit has changed nothing; within the commit, nothing of it can be
+seen yet, and the next run, whichever it is, takes it back or finishes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from milepost.errors import KafkaStorage
+from milepost.files import Disk, read_file
+from milepost.log.directory_lock import DirectoryLock
+from milepost.log.partition_name import TopicPartition
+from milepost.spark.jobs.job import make_directories
+from milepost.spark.jobs.source import log_options
+from milepost.spark.log_files.transport import LogFilesTransport
+from milepost.spark.sink.commit import FILE_NAME
+
+BATCH = 0
+
+
+def name_of(job: str, inputs: Mapping[str, object]) -> str:
+    """The same for the same inputs."""
+    text = json.dumps(inputs, sort_keys=True, default=str)
+    return f"{job}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def is_done(disk: Disk, data: str, name: str) -> bool:
+    """Whether a job of this name was committed to the data directory."""
+    try:
+        noted = json.loads(read_file(disk, f"{data}/{FILE_NAME}"))
+        return int(noted["queries"].get(name, BATCH - 1)) >= BATCH
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KafkaStorage(f"{data}/{FILE_NAME}: not what a sink wrote ({error}); restore it, or move it away") from error
+
+
+def ensure_free(disk: Disk, data: str) -> None:
+    """Refuse now what would be refused at the commit: DirectoryLocked names the process that has the directory."""
+    make_directories(disk, data)
+    DirectoryLock(data, disk).release()
+
+
+def ends_of(data: str, topics: set[str]) -> dict[TopicPartition, int]:
+    """Where the logs of the topics end for readers; those that do not exist yet are left out."""
+    transport = LogFilesTransport(log_options(data))
+    there = [name for name in transport.partitions(transport.options.subscription) if name.topic in topics]
+    return transport.latest(there)
+
+
+def grown_by(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> int:
+    return sum(end - before.get(name, 0) for name, end in after.items())
