@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # kazoo joins as [zookeeper] when its package arrives.
-EXTRAS := cli,arrow,spark,zookeeper,test
+EXTRAS := cli,arrow,spark,delta,zookeeper,test
 KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
 .PHONY: setup test test-pure lint demo bench bench-broker trouble compatibility clean

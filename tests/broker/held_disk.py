@@ -42,3 +42,6 @@ class HeldDisk(Disk):
         if self.broken and name.endswith(self.broken):
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
         self.syncs[name] += 1
+
+    def sync_directory(self, path: str) -> None:
+        pass

@@ -21,6 +21,7 @@ from milepost.record.records import Record
 from tests.broker.held_disk import HeldDisk
 from tests.broker.topics import create, metadata, offset, wanted
 from tests.broker.wire import Wire
+from tests.quick_disk import QuickDisk
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ def log_of(broker: Broker, topic: str, partition: int = 0):
 
 
 def test_compacted_topic_is_cleaned_while_it_is_served(brokers):
-    broker = brokers.start(AT_ONCE)
+    broker = brokers.start(AT_ONCE, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("kv", **COMPACTED))
         for number in range(200):
@@ -113,7 +114,7 @@ def test_compacted_topic_is_cleaned_while_it_is_served(brokers):
 
 
 def test_readers_see_the_newest_of_every_key_at_any_moment_of_a_cleaning(brokers):
-    broker = brokers.start(AT_ONCE)
+    broker = brokers.start(AT_ONCE, QuickDisk())
     with Wire(broker.bootstrap_servers) as writer, Wire(broker.bootstrap_servers) as reader:
         create(writer, wanted("kv", **COMPACTED))
         written: dict[str, int] = {}
@@ -145,7 +146,7 @@ def test_readers_see_the_newest_of_every_key_at_any_moment_of_a_cleaning(brokers
 
 def test_offsets_are_loaded_whole_though_the_cleaner_replaces_segments_under_the_loader(brokers):
     settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "3000", "log.cleaner.enable": "false"}
-    broker = brokers.start(settings)
+    broker = brokers.start(settings, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t"))
         for number in range(150):
@@ -192,7 +193,7 @@ def committed(wire: Wire, group: str) -> int:
 
 
 def test_topic_that_is_deleted_while_it_is_cleaned_leaves_nothing_to_its_successor(brokers):
-    broker = brokers.start(AT_ONCE | {"log.cleaner.io.max.bytes.per.second": "20000"})
+    broker = brokers.start(AT_ONCE | {"log.cleaner.io.max.bytes.per.second": "20000"}, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("kv", **COMPACTED))
         for number in range(150):
@@ -210,14 +211,14 @@ def test_topic_that_is_deleted_while_it_is_cleaned_leaves_nothing_to_its_success
 
 
 def test_broker_that_stops_does_not_wait_for_a_slow_cleaning(brokers):
-    broker = brokers.start(AT_ONCE | {"log.cleaner.io.max.bytes.per.second": "10"})
+    broker = brokers.start(AT_ONCE | {"log.cleaner.io.max.bytes.per.second": "10"}, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("kv", **COMPACTED))
         for number in range(60):
             put(wire, "kv", {f"k{number % 5}": f"v{number}"})
         wait_until(lambda: broker.logs.cleaner._cleaning is not None)
     brokers.stop(broker)
-    again = brokers.start()
+    again = brokers.start(disk=QuickDisk())
     with Wire(again.bootstrap_servers) as wire:
         assert len(read(wire, "kv")) == 60
 
@@ -231,7 +232,7 @@ def delete(wire: Wire, name: str) -> None:
 
 
 def test_old_segments_go_by_themselves_and_their_files_after_the_delay(brokers):
-    broker = brokers.start(AT_ONCE | {"log.retention.check.interval.ms": "10"})
+    broker = brokers.start(AT_ONCE | {"log.retention.check.interval.ms": "10"}, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("old", segment_bytes="200", retention_ms="1000", file_delete_delay_ms="0"))
         for number in range(6):
@@ -245,7 +246,7 @@ def test_old_segments_go_by_themselves_and_their_files_after_the_delay(brokers):
 
 
 def test_high_watermarks_are_written_down_in_between_and_not_when_nothing_changed(brokers):
-    broker = brokers.start(AT_ONCE | {"replica.high.watermark.checkpoint.interval.ms": "1"})
+    broker = brokers.start(AT_ONCE | {"replica.high.watermark.checkpoint.interval.ms": "1"}, QuickDisk())
     file = Path(broker.config.directories[0]) / "replication-offset-checkpoint"
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t", 2))
@@ -259,7 +260,7 @@ def test_high_watermarks_are_written_down_in_between_and_not_when_nothing_change
 
 def test_topic_with_flush_ms_is_flushed_without_being_asked(brokers, monkeypatch):
     monkeypatch.setattr("milepost.log.upkeep.FLUSH_CHECK_MS", 1)
-    broker = brokers.start(AT_ONCE)
+    broker = brokers.start(AT_ONCE, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t", flush_ms="1"))
         put(wire, "t", {"a": "1", "b": "2"})
@@ -270,7 +271,7 @@ def test_topic_with_flush_ms_is_flushed_without_being_asked(brokers, monkeypatch
 
 
 def test_offsets_are_gone_with_their_topic_and_new_ones_survive_a_restart(brokers):
-    broker = brokers.start({"offsets.topic.num.partitions": "3"})
+    broker = brokers.start({"offsets.topic.num.partitions": "3"}, QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t"))
         commit(wire, "g", 41)
@@ -281,19 +282,19 @@ def test_offsets_are_gone_with_their_topic_and_new_ones_survive_a_restart(broker
         commit(wire, "g", 42)
         assert (committed(wire, "g"), len(metadata(wire, "__consumer_offsets")[0].partitions)) == (42, 3)
     brokers.stop(broker)
-    again = brokers.start({"offsets.topic.num.partitions": "3"})
+    again = brokers.start({"offsets.topic.num.partitions": "3"}, QuickDisk())
     with Wire(again.bootstrap_servers) as wire:
         assert committed(wire, "g") == 42
 
 
 def test_broker_starts_after_its_offsets_topic_was_deleted(brokers):
-    broker = brokers.start()
+    broker = brokers.start(disk=QuickDisk())
     with Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t"))
         commit(wire, "g", 41)
         delete(wire, "__consumer_offsets")
     brokers.stop(broker)
-    again = brokers.start()
+    again = brokers.start(disk=QuickDisk())
     with Wire(again.bootstrap_servers) as wire:
         assert (committed(wire, "g"), [topic.name for topic in metadata(wire)]) == (-1, ["t"])
 

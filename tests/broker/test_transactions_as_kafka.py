@@ -17,7 +17,11 @@ from tests.broker.transaction_talk import Talk
 from tests.interop.kraft_broker import KraftBroker
 
 RECORDED = Path(__file__).with_name("transactions-kafka-4.3.0.txt")
-SETTINGS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
 LONG = {"last_epochs"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from milepost.protocol.messages import InitProducerIdRequest
+from tests.broker.transaction_limits import last_epochs, timeouts
 from tests.broker.transaction_talk import Producer, Talk
 
 NOBODY = 999_999
@@ -298,73 +298,6 @@ def levels(talk: Talk) -> None:
     talk.producers("d-0")
 
 
-def last_epochs(talk: Talk) -> None:
-    """What happens when the epochs of a producer id run out, at 32767. Takes a hundred thousand requests."""
-    talk.topic("o")
-    talk.coordinators("over", "open", "known", "former", "empty")
-    talk.title("ends at the last epochs")
-    over = raised(talk, "over", 32765)
-    talk.produce("over", over, "o-0", 0)
-    last = talk.end("over", over, True)
-    talk.end("over", over, True)
-    talk.produce("over", last, "o-0", 0)
-    fresh = talk.end("over", last, True)
-    talk.transaction("over")
-    talk.producers("o-0")
-    talk.end("over", last, True)
-    talk.end("over", last, False)
-    talk.produce("over", last, "o-0", 1)
-    talk.produce("over", fresh, "o-0", 0)
-    talk.end("over", fresh, False)
-    talk.transaction("over")
-    talk.producers("o-0")
-    talk.end("over", last, True)
-
-    talk.title("InitProducerId at the last epoch, of a transaction that is open")
-    still = raised(talk, "open", 32766)
-    talk.produce("open", still, "o-1", 0)
-    after = talk.init("open")
-    talk.transaction("open")
-    talk.producers("o-1")
-    talk.log("o-1")
-    talk.end("open", still, True)
-    talk.init("open", known=still)
-    talk.init("open", known=after)
-
-    talk.title("InitProducerId at the last epoch, of a producer that says who it is")
-    known = raised(talk, "known", 32766)
-    renewed = talk.init("known", known=known)
-    talk.init("known", known=known)
-    talk.init("known", known=renewed)
-    talk.init("known", known=known)
-
-    talk.title("version 1 at the last epoch")
-    former = raised(talk, "former", 32766)
-    talk.add("former", former, "o-1")
-    talk.produce("former", former, "o-1", 0, version=11)
-    talk.end("former", former, True, version=4)
-    talk.transaction("former")
-    talk.add("former", former, "o-1")
-    talk.init("former")
-    talk.transaction("former")
-
-    talk.title("an abort of nothing at the last epoch")
-    empty = raised(talk, "empty", 32766)
-    talk.end("empty", empty, False)
-    talk.transaction("empty")
-    talk.end("empty", empty, False)
-
-
-def raised(talk: Talk, name: str, epoch: int) -> Producer:
-    """A producer that was initialized so often."""
-    producer = talk.init(name)
-    while producer.epoch < epoch:
-        answer = talk.wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
-        if not answer.error_code:
-            producer = Producer(answer.producer_id, answer.producer_epoch)
-    return producer
-
-
 PARTS: dict[str, Callable[[Talk], None]] = {
-    part.__name__: part for part in (version_2, recovering, version_1, markers, levels, last_epochs)
+    part.__name__: part for part in (version_2, recovering, version_1, markers, levels, timeouts, last_epochs)
 }

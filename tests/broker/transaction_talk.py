@@ -33,7 +33,6 @@ from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
 
 REST_SECONDS = 20
-ENDING = ("PrepareCommit", "PrepareAbort")
 
 
 class Producer(NamedTuple):
@@ -165,10 +164,14 @@ class Talk:
         answer = self.wire.ask(request, version)
         told = self._producer(answer) if version >= 5 else error_name(answer.error_code)
         self._say(f"EndTxn {version} {name} {self._named(producer)} {'commit' if committed else 'abort'}", told)
-        deadline = time.monotonic() + REST_SECONDS
-        while self._state(name).transaction_state in ENDING and time.monotonic() < deadline:
-            time.sleep(0.005)
+        self.until(name, "Empty", "Ongoing", "CompleteCommit", "CompleteAbort", "")
         return Producer(answer.producer_id, answer.producer_epoch) if version >= 5 and not answer.error_code else producer
+
+    def until(self, name: str, *states: str) -> None:
+        """Wait until the transaction is in one of these states."""
+        deadline = time.monotonic() + REST_SECONDS
+        while self._state(name).transaction_state not in states and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def mark(
         self, producer: Producer, committed: bool, *partitions: str, coordinator_epoch: int = 0, version: int = 2, level: int = 0

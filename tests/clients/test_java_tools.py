@@ -151,6 +151,9 @@ def test_settings_of_topics_brokers_and_clients_are_changed_and_shown(tools, ser
         "configs", "--entity-type", "brokers", "--entity-name", "0", "--alter", "--add-config", "log.cleaner.backoff.ms=16000"
     )
     assert "log.cleaner.backoff.ms=16000" in tools.run("configs", "--entity-type", "brokers", "--entity-name", "0", "--describe")
+    assert "  milepost.broker=WARN " in tools.run(
+        "configs", "--entity-type", "broker-loggers", "--entity-name", "0", "--describe"
+    )
     of_client = ["--entity-type", "clients", "--entity-name", served.name("client")]
     tools.run("configs", *of_client, "--alter", "--add-config", "producer_byte_rate=1048576")
     assert "producer_byte_rate=1048576.0" in tools.run("configs", *of_client, "--describe")

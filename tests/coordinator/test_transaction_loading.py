@@ -270,3 +270,13 @@ def test_what_kafka_left_behind_is_loaded_and_its_open_transactions_run_into_the
         Marker(open_0, 1, epochs["tid-B"] + 1, False),
         Marker(open_0, 2, epochs["tid-C"] + 1, False),
     }
+
+
+def test_before_transaction_version_1_a_new_producer_id_that_waits_is_written_all_the_same():
+    bench = Bench(TransactionSettings(transaction_version=0))
+    stored(bench, 1, producer_epoch=32766, client_transaction_version=2)
+    bench.restart()
+    bench.markers.is_holding = True
+    assert bench.end(Producer(5, 32766), version=2).producer == Producer(1000, 0)
+    bench.restart()
+    assert bench.add(Producer(1000, 0), ORDERS_0, version=2) == ErrorCode.NONE

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 with atheris.instrument_imports(include=["milepost.broker", "milepost.coordinator", "milepost.replica", "milepost.log"]):
     from milepost.broker.dispatch import served_apis
     from milepost.protocol import headers
+    from tests.fuzz import driven_broker
     from tests.fuzz.broker_run import started
     from tests.fuzz.driven_broker import DrivenBroker
     from tests.fuzz.hostile_requests import Requests
@@ -62,6 +63,8 @@ def frame_of(data: bytes) -> bytes:
 
 
 if __name__ == "__main__":
+    # Counting branches slows everything down, and ten thousand partitions are allowed to take their time.
+    driven_broker.SLOW_SECONDS = 100
     logging.getLogger("milepost").addHandler(logging.NullHandler())
     logging.getLogger("milepost").propagate = False
     atheris.Setup(sys.argv, Target().test_one_input)

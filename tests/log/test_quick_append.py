@@ -56,6 +56,15 @@ def test_ordinary_batch_goes_to_the_end_of_the_log(module, tmp_path):
         assert log.segments.active.log.read(len(produced(3)), 1000) == placed(produced(2), 3)
 
 
+@pytest.mark.parametrize("codec", list(Codec), ids=str)
+def test_batch_in_any_codec_is_kept_as_it_is(module, tmp_path, codec):
+    sent = build_batch([Record(number, NOW + number, b"k", b"v" * 100) for number in range(3)], codec=codec)
+    with begun(tmp_path, produced(1)) as log:
+        assert quickly(module, log, sent) == 1
+        assert log.segments.active.log.read(len(produced(1)), 5000) == placed(sent, 1)
+        assert log.segments.active.max_so_far.timestamp == NOW + 2
+
+
 def test_batch_of_a_producer_that_counts_on_is_known_as_its_last_one(module, tmp_path):
     with begun(tmp_path, idempotent(0, 2)) as log:
         assert quickly(module, log, idempotent(2, 3, timestamp=NOW + 5)) == 2
@@ -75,7 +84,12 @@ def test_index_entries_appear_as_in_the_plain_way(module, tmp_path):
 
 
 NOT_ORDINARY_BATCHES = {
-    "compressed": build_batch([Record(0, NOW, b"k", b"v" * 100)], codec=Codec.LZ4),
+    "compressed, and damaged": build_batch([Record(0, NOW, b"k", b"v" * 100)], codec=Codec.LZ4)[:-1] + b"\1",
+    "compressed, with offsets that have a gap": build_batch(
+        [Record(0, NOW, b"k", b"v"), Record(2, NOW, b"k", b"v")], codec=Codec.LZ4
+    ),
+    "of a codec that does not exist": produced(1)[:22] + b"\5" + produced(1)[23:],
+    "with a flag that does not exist": produced(1)[:21] + b"\1" + produced(1)[22:],
     "transactional": transactional(0),
     "of a producer that nobody knows": idempotent(0, producer_id=7),
     "sent once more": idempotent(0),
@@ -172,6 +186,8 @@ def test_write_that_fails_leaves_the_log_as_it_was(module, tmp_path):
 def random_batch(rng: random.Random, sequences: dict[int, int]) -> bytes:
     count = rng.randrange(1, 5)
     fields: dict[str, object] = {"timestamp": NOW + rng.randrange(-50, 50), "size": rng.choice([None, 300, 2000])}
+    if rng.random() < 0.2:
+        fields |= {"codec": rng.choice(list(Codec)), "size": None}
     if rng.random() < 0.6:
         producer_id = rng.randrange(3)
         sequence = sequences.get(producer_id, 0)

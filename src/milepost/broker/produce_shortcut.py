@@ -30,6 +30,7 @@ i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.uchar])
 
 MOST_IN_A_BUNCH = cython.declare(cython.longlong, 1000)
+ZSTD = cython.declare(cython.int, 4)  # which old versions do not know, and the plain way refuses
 NO_ANSWERS = b""
 
 
@@ -118,7 +119,7 @@ class ProduceShortcut:
             if not _is_same(octets, stop, tail, tail_size):
                 break
             start = _start_of_records(octets, at + 12 + prefix_size, stop, tail_size > 0)
-            if start < 0:
+            if start < 0 or stop - start < 61 or octets[start + 22] & 7 == ZSTD:
                 break
             offset = append_quickly(log, view[start:stop], leader_epoch)
             if offset < 0:

@@ -1,8 +1,8 @@
 """`milepost config`: settings, their values, and where each comes from.
 
-    show        what this program would run with: flags, environment, file, defaults
-    describe    what a topic or a broker runs with, over the wire
-    alter       change settings of a topic or a broker, over the wire
+show        what this program would run with: flags, environment, file, defaults
+describe    what a topic or a broker runs with, over the wire
+alter       change settings of a topic or a broker, over the wire
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def command() -> None:
 
 
 @command.command(name="show")
-@click.option("--config", "file", type=click.Path(), metavar="FILE", help="A .properties file, such as Kafka's server.properties.")
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="A .properties file, such as Kafka's server.properties."
+)
 @click.option("-X", "flags", multiple=True, metavar="KEY=VALUE", help="A property by Kafka's name; as often as wanted.")
 @click.option("--topic", "is_topic", is_flag=True, help="The properties of a topic instead of the broker's.")
 @click.option("--changed", is_flag=True, help="Only settings that do not have their default.")
@@ -149,7 +151,9 @@ def entry_line(entry: ConfigEntry, as_json: bool) -> str:
 
 @command.command(name="alter")
 @resource_options
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", callback=pairs, help="Give a setting this value; repeatable.")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", callback=pairs, help="Give a setting this value; repeatable."
+)
 @click.option("--unset", "deletions", multiple=True, metavar="KEY", help="Take a setting's own value away; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Only ask whether the broker would take it.")
 @bootstrap_server

@@ -9,10 +9,12 @@ from importlib import import_module
 
 import click
 
-JOBS = ("load", "export", "verify", "reindex", "compact", "stats", "backfill")
+JOBS = ("load", "export", "verify", "reindex", "compact", "stats", "backfill", "run")
 
 
-@click.group(name="pipeline", short_help="Spark jobs over logs: load, export, verify, reindex, compact, stats, backfill.")
+@click.group(
+    name="pipeline", short_help="Spark jobs over logs: load, export, verify, reindex, compact, stats, backfill, and run."
+)
 def command() -> None:
     """Load, export and maintain logs with Spark: on this machine, or on a cluster with --master.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from milepost import errors
 from milepost.cli.key_values import pairs
 from milepost.cli.output import EXIT_IO, Sentence, line_writer
 from milepost.codec.text import shown
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 EVIDENCE = "milepost-evidence"
+# The last line of a traceback, as Spark passes it on.
+OURS = re.compile(r"milepost\.errors\.(\w+): (.*)")
+RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
 # What Spark says at its start is of no interest to who runs a job.
 QUIET = {"spark.log.level": "ERROR"}
 
@@ -70,15 +75,23 @@ def run_job(
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Spark's errors as one sentence: the last line of a task's Python, or the first of Spark's own."""
+    """Spark's errors as one sentence: ours if one of ours is behind it, the last line of a task's Python, or the first of Spark's own."""
     try:
         yield
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark", "py4j")):
             raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
-        raise Sentence(f"Spark: {(python or lines or [type(error).__name__])[-1 if python else 0]}", EXIT_IO) from error
+        raise sentence_of(str(error) or type(error).__name__) from error
+
+
+def sentence_of(text: str) -> Sentence:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if found := OURS.match(line):
+            kind = getattr(errors, found[1], errors.MilepostError)
+            return Sentence(found[2], kind.exit_code)
+    raised = [line for line in lines if RAISED.match(line)]
+    return Sentence(f"Spark: {(raised or lines)[-1 if raised else 0]}", EXIT_IO)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,13 @@ def command(directory: str, is_applied: bool, keep: str | None, as_json: bool, s
     for finding in plan.unrepaired:
         write(json.dumps(finding.as_json()) if as_json else shown(f"cannot be repaired: {finding}"))
     if as_json:
-        result = {"type": "result", "changes": changes, "applied": kept is not None, "kept": kept, "unrepaired": len(plan.unrepaired)}
+        result = {
+            "type": "result",
+            "changes": changes,
+            "applied": kept is not None,
+            "kept": kept,
+            "unrepaired": len(plan.unrepaired),
+        }
         write(json.dumps(result))
     else:
         write(shown(sentence(plan, changes, kept)))

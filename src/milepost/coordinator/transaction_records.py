@@ -1,7 +1,7 @@
 """A transactional id's metadata as a record of `__transaction_state`, and back.
 
 The key is the transactional id, the value its whole state, so the newest record of a key is all there is to know and the topic can be
-compacted. Value version 1 is written with `transaction.version` 1 and above, version 0 before.
+compacted. Value version 1 is written with `transaction.version` 1 and above, version 0 before (unless it cannot say what there is).
 
 What the log may hold beyond what we write: state PrepareEpochFence, which is read as the abort it announces, and state Dead, read as a
 tombstone. Records of other types, versions and states are not ours to understand.
@@ -30,7 +30,8 @@ READ_AS = {int(state): state for state in TransactionState} | {
 
 
 def encode_metadata(metadata: TransactionMetadata, transaction_version: int) -> Record:
-    is_flexible = transaction_version >= 1
+    # A new producer id that waits has no field in version 0: it must not get lost.
+    is_flexible = transaction_version >= 1 or metadata.rotates
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         previous_producer_id=metadata.previous_producer_id if is_flexible else -1,

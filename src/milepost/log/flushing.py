@@ -152,6 +152,26 @@ class FlushableLog(AppendableLog):
 
         self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
 
+    def snapshot_aside(self, first: Callable[[], None] = lambda: None, done: Callable[[], None] = lambda: None) -> None:
+        """A snapshot of the producers, if one is due; in any case what is to be done before it, and told when it is there."""
+        snapshot, producers = self.producers.encoded_snapshot(), self.producers
+
+        def work() -> None:
+            first()
+            if snapshot is not None:
+                producers.write_snapshot(snapshot)
+
+        def written(_: None) -> None:
+            done()
+            if snapshot is not None:
+                producers.note_snapshot(snapshot)
+
+        def failed(error: OSError) -> None:
+            done()
+            raise self.refuse(error) from error
+
+        self.aside(work, written, failed)
+
     def settle(self) -> None:
         """Wait for it."""
         self.scheduler.settle(lambda: not self._pending)

@@ -278,7 +278,8 @@ class LogLoader:
 
         found = recovery.recover(segment, on_batch, lambda: self._following(segment), self.segments.next_base(segment))
         self.producers.update_map_end_offset(found.next_offset)
-        self.producers.take_snapshot()
+        if segment is not self.segments.active:
+            self.producers.take_snapshot()  # that of the end comes when the end is known
         self.report.recovered.append(segment.base_offset)
         self.report.bytes_cut += found.bytes_cut
         self.report.holes += found.holes
@@ -381,5 +382,8 @@ class LogLoader:
                 self.producers.take_snapshot()
         log.replay_producers(self.producers.map_end_offset, log.end_offset)
         self.producers.update_map_end_offset(log.end_offset)
-        self.producers.take_snapshot()
+        if log.scheduler.is_background:
+            log.snapshot_aside()
+        else:
+            self.producers.take_snapshot()
         restore_windows(log)

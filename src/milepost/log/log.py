@@ -135,31 +135,13 @@ class Log(FlushableLog):
             raise (self.refuse if active.base_offset in self.segments else self.fail)(error) from error
         self.segments.add(segment)
         self.producers.update_map_end_offset(base_offset)
-        self._settle_roll()
+        self._is_name_unsynced = True
+        self.snapshot_aside(lambda: self.pool.disk.sync_directory(self.directory), self._name_synced)
         self.flush_aside(base_offset)
         return segment
 
-    def _settle_roll(self) -> None:
-        """Make the new segment's name durable, and write a snapshot of the producers."""
-        self._is_name_unsynced = True
-        snapshot = self.producers.encoded_snapshot()
-        disk, directory, producers = self.pool.disk, self.directory, self.producers
-
-        def work() -> None:
-            disk.sync_directory(directory)
-            if snapshot is not None:
-                producers.write_snapshot(snapshot)
-
-        def done(_: None) -> None:
-            self._is_name_unsynced = False
-            if snapshot is not None:
-                producers.note_snapshot(snapshot)
-
-        def failed(error: OSError) -> None:
-            self._is_name_unsynced = False
-            raise self.refuse(error) from error
-
-        self.aside(work, done, failed)
+    def _name_synced(self) -> None:
+        self._is_name_unsynced = False
 
     # Watermarks.
 

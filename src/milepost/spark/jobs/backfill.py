@@ -3,8 +3,8 @@
     backfill(spark, "data", "page_visits", "data", "page_visits_again", time=(1526384718283, None))
 
 The rows never leave the Python workers: each task decodes its split and stages batches, the driver commits them (see `copying`). Records
-of a partition stay in their order. With `partitions="keep"` a record goes to the partition of the number it came from, with "key" to the one of
-its key (murmur2, as Kafka's clients do). A record without a timestamp gets that of the copy.
+of a partition stay in their order. With `partitions="keep"` a record goes to the partition of the number it came from, with "key" to
+the one of its key (murmur2, as Kafka's clients do). A record without a timestamp gets that of the copy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from milepost.errors import InvalidArgument
 from milepost.files import Disk
 from milepost.spark.bounds import batch_ranges
 from milepost.spark.columns import RECORDS, Columns
-from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, name_of
+from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, make_topic, name_of
 from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
+from milepost.spark.options import SourceOptions
 from milepost.spark.sink.commit import Commit
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.partition_counts import in_directory
@@ -73,64 +74,68 @@ def backfill(
     }  # fmt: skip
     name = name or name_of("backfill", inputs)
     with Job("backfill", {**inputs, "name": name, "codec": codec}, evidence, spark) as job:
-        disk = Disk()
         job.count(records=0, bytes=0)
-        if is_done(disk, data, name):
+        if is_done(Disk(), data, name):
             job.outcome = NOTHING
             job.details["reason"] = f"{name} was committed before; another name copies it again"
-            return job.result
-        ensure_free(disk, data)
-        with open_transport(options) as transport:
-            splits = transport.plan(batch_ranges(options, transport, SystemClock().now_ms()))
-            wanted = max((each.partition.partition + 1 for split in splits for each in split.ranges), default=1)
-        sink = SinkOptions.parse(
-            {
-                "path": data,
-                "topic": target,
-                "kafka.compression.type": codec,
-                "timestampColumn": "timestamp",
-                "partitions": str(wanted),
-            }
-        )
-        if partitions == KEEP:
-            _ensure_room(disk, data, target, wanted)
-        before = ends_of(data, {target})
-        _copy(spark, disk, sink, splits, (*COLUMNS, "partition") if partitions == KEEP else COLUMNS, name, job, progress)
-        grown = grown_by(before, ends_of(data, {target}))
-        job.check("the topic grew by what was read", grown >= job.counts["records"], f"by {grown}, {job.counts['records']} read")
+        else:
+            settings = {"path": data, "topic": target, "kafka.compression.type": codec, "timestampColumn": "timestamp"}
+            _Copy(spark, options, settings, partitions == KEEP, name, job, progress).run()
     return job.result
 
 
-def _ensure_room(disk: Disk, data: str, target: str, wanted: int) -> None:
-    there = in_directory(disk, data, wanted)(target)
-    if there < wanted:
-        raise InvalidArgument(
-            f"{target} has {there} partitions, and the slice comes from {wanted}; spread it by key instead (partitions=key)"
-        )
+class _Copy:
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: SourceOptions,
+        settings: dict[str, str],
+        keeps_partitions: bool,
+        name: str,
+        job: Job,
+        progress: Progress,
+    ):
+        self.spark = spark
+        self.source = source
+        self.sink = SinkOptions.parse(settings)
+        self.keeps_partitions = keeps_partitions
+        self.name = name
+        self.job = job
+        self.progress = progress
+        self.disk = Disk()
+        self.staging = f"{self.sink.staging}/{name.replace('/', '_')}"
 
+    def run(self) -> None:
+        data, target = self.sink.path, self.sink.topic
+        assert data is not None and target is not None
+        ensure_free(self.disk, data)
+        with open_transport(self.source) as transport:
+            many = max((each.partition + 1 for each in transport.partitions(self.source.subscription)), default=1)
+            splits = transport.plan(batch_ranges(self.source, transport, SystemClock().now_ms()))
+        make_topic(self.disk, data, target, many, self.sink.segment_bytes)
+        there = in_directory(self.disk, data, many)(target)
+        if self.keeps_partitions and there < many:
+            raise InvalidArgument(
+                f"{target} has {there} partitions, and the slice comes from {many}; spread it by key instead (partitions=key)"
+            )
+        before = ends_of(data, {target})
+        self._copy(splits)
+        grown, copied = grown_by(before, ends_of(data, {target})), self.job.counts["records"]
+        self.job.check("the topic grew by what was read", grown >= copied, f"by {grown}, {copied} read")
 
-def _copy(
-    spark: SparkSession,
-    disk: Disk,
-    sink: SinkOptions,
-    splits: Sequence[Split],
-    columns: tuple[str, ...],
-    name: str,
-    job: Job,
-    progress: Progress,
-) -> None:
-    staging = f"{sink.staging}/{name.replace('/', '_')}"
-    files: tuple[StagedFile, ...] = ()
-    if not disk.exists(f"{staging}/{COMMIT_FILE}"):
-        # Nothing of an earlier attempt counts: its commit had not begun.
-        remove_tree(disk, staging)
-        make_directories(disk, sink.staging)
-        sweep(disk, sink.staging, SystemClock())
-        tasks = [CopyTask(number, split, columns, sink, staging) for number, split in enumerate(splits)]
-        files = tuple(file for staged in run_tasks(spark, tasks, copy_split, progress) for file in staged)
-        make_directories(disk, staging)
-    records = Commit(sink, staging, disk).run(files, name, BATCH)
-    job.count(records=records, bytes=sum(file.size for file in files))
+    def _copy(self, splits: Sequence[Split]) -> None:
+        files: tuple[StagedFile, ...] = ()
+        if not self.disk.exists(f"{self.staging}/{COMMIT_FILE}"):
+            # Nothing of an earlier attempt counts: its commit had not begun.
+            remove_tree(self.disk, self.staging)
+            make_directories(self.disk, self.sink.staging)
+            sweep(self.disk, self.sink.staging, SystemClock())
+            columns = (*COLUMNS, "partition") if self.keeps_partitions else COLUMNS
+            tasks = [CopyTask(number, split, columns, self.sink, self.staging) for number, split in enumerate(splits)]
+            files = tuple(file for staged in run_tasks(self.spark, tasks, copy_split, self.progress) for file in staged)
+            make_directories(self.disk, self.staging)
+        records = Commit(self.sink, self.staging, self.disk).run(files, self.name, BATCH)
+        self.job.count(records=records, bytes=sum(file.size for file in files))
 
 
 def copy_split(task: CopyTask) -> tuple[StagedFile, ...]:

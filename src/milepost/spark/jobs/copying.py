@@ -11,14 +11,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from milepost.errors import KafkaStorage
+from milepost.config.broker import BrokerConfig
+from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, read_file
 from milepost.log.directory_lock import DirectoryLock
-from milepost.log.partition_name import TopicPartition
+from milepost.log.manager import LogManager
+from milepost.log.partition_name import TopicPartition, topic_name_fault
 from milepost.spark.jobs.job import make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.sink.commit import FILE_NAME
+from milepost.spark.sink.partition_counts import in_directory
 
 BATCH = 0
 
@@ -44,6 +47,27 @@ def ensure_free(disk: Disk, data: str) -> None:
     """Refuse now what would be refused at the commit: DirectoryLocked names the process that has the directory."""
     make_directories(disk, data)
     DirectoryLock(data, disk).release()
+
+
+def make_topic(disk: Disk, data: str, topic: str, partitions: int, segment_bytes: int) -> None:
+    """The topic with that many partitions, unless it is there.
+
+    The last partition is made first: from then on its number says how many there are, and a run that finds some missing makes those.
+    """
+    there = in_directory(disk, data, 0)(topic)
+    missing = [number for number in range(there or partitions) if not disk.exists(f"{data}/{TopicPartition(topic, number)}")]
+    if not missing:
+        return
+    fault = topic_name_fault(topic)
+    if fault is not None:
+        raise InvalidArgument(f"topic name {topic[:60]!r}: {fault}")
+    logs = LogManager(BrokerConfig.parse({"log.dirs": data, "log.segment.bytes": segment_bytes}))
+    logs.startup()
+    try:
+        for number in reversed(missing):
+            logs.create(TopicPartition(topic, number))
+    finally:
+        logs.shutdown()
 
 
 def ends_of(data: str, topics: set[str]) -> dict[TopicPartition, int]:

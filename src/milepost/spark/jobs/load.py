@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import InvalidArgument
 from milepost.files import Disk
-from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, name_of
+from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, make_topic, name_of
 from milepost.spark.jobs.job import NOTHING, Job, JobResult
 from milepost.spark.jobs.tasks import Progress, nobody_watches, watching
 
@@ -62,26 +62,24 @@ def load(
     inputs: dict[str, object] = {"source": paths or "a DataFrame", "format": format, "data": data, "topic": topic, **columns}
     name = name or name_of("load", inputs)
     with Job("load", {**inputs, "name": name, "partitions": partitions, "sort": sort, "codec": codec}, evidence, spark) as job:
-        disk = Disk()
         job.count(records=0)
-        if is_done(disk, data, name):
+        if is_done(Disk(), data, name):
             job.outcome = NOTHING
             job.details["reason"] = f"{name} was loaded before; another name loads it again"
-            return job.result
-        ensure_free(disk, data)
-        table = read_files(spark, paths, format, schema, options) if frame is None else frame
-        rows = as_records(table, columns, sort)
-        sink = {
-            "path": data, "topic": topic, "partitions": partitions, "segmentBytes": segment_bytes, "kafka.compression.type": codec,
-            "commitId": f"{name}:{BATCH}",
-        }  # fmt: skip
-        if timestamp is not None:
-            sink["timestampColumn"] = TIMESTAMP
-        before = ends_of(data, {topic})
-        read = _write(spark, rows, {option: str(given) for option, given in sink.items()}, progress)
-        grown = grown_by(before, ends_of(data, {topic}))
-        job.count(records=grown)
-        job.check("the topic grew by the rows that were read", grown >= read, f"by {grown}, {read} rows read")
+        else:
+            ensure_free(Disk(), data)
+            table = read_files(spark, paths, format, schema, options) if frame is None else frame
+            rows = as_records(table, columns, sort)
+            sink = {
+                "path": data, "topic": topic, "partitions": partitions, "segmentBytes": segment_bytes, "kafka.compression.type": codec,
+                "commitId": f"{name}:{BATCH}", **({} if timestamp is None else {"timestampColumn": TIMESTAMP}),
+            }  # fmt: skip
+            make_topic(Disk(), data, topic, partitions, segment_bytes)
+            before = ends_of(data, {topic})
+            read = _write(spark, rows, {option: str(given) for option, given in sink.items()}, progress)
+            grown = grown_by(before, ends_of(data, {topic}))
+            job.count(records=grown)
+            job.check("the topic grew by the rows that were read", grown >= read, f"by {grown}, {read} rows read")
     return job.result
 
 

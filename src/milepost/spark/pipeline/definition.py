@@ -4,7 +4,7 @@
     data: milepost-data                 the data directory; paths are relative to the file
     work: work                          where the pipeline keeps its state, checkpoints and evidence
     stages:
-      - load:      {from: events, format: json, topic: page_visits, key: user, time: at, partitions: 4}
+      - load:      {from: events, format: json, topic: page_visits, key: user, time: at, sort: true, partitions: 4}
       - verify:    {}
       - transform: {read: {visits: {topic: page_visits, schema: "user string, url string, at timestamp"}},
                     sql: sessions.sql, to: [{parquet: out/sessions}, {topic: sessions, key: user}]}
@@ -14,9 +14,9 @@
 
 | stage | keys |
 |---|---|
-| load | from*, format (json, csv, parquet), schema, topic*, key, time, partitions, compression |
+| load | from* (a directory), topic*, format (json, csv, parquet), schema, key, time, sort (by time), partitions, compression |
 | verify | headers_only |
-| transform | read*, sql* (text, or the name of a .sql file), to*, stream, watermark |
+| transform | read* (view: topic*, schema*, format json or csv), sql* (text, or the name of a .sql file), to*, stream, watermark |
 | export | topic*, to*, by (hour, date, none), format (parquet, delta) |
 | stats | topic |
 | report | to* |
@@ -27,6 +27,7 @@ A key with * must be there; one that is not in the table is a mistake and is nam
 from __future__ import annotations
 
 import difflib
+import hashlib
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from milepost.errors import InvalidArgument
 from milepost.files import Disk, read_file
 
 STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "load": (("from", "topic"), ("format", "schema", "key", "time", "partitions", "compression")),
+    "load": (("from", "topic"), ("format", "schema", "key", "time", "sort", "partitions", "compression")),
     "verify": ((), ("headers_only",)),
     "transform": (("read", "sql", "to"), ("stream", "watermark")),
     "export": (("topic", "to"), ("by", "format")),
@@ -64,6 +65,11 @@ class Pipeline:
     data: str
     work: str
     stages: tuple[Stage, ...]
+
+    @property
+    def digest(self) -> str:
+        """Another one for every other pipeline."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
 
 def read_pipeline(path: str, disk: Disk | None = None) -> Pipeline:
@@ -110,7 +116,7 @@ def _stage(number: int, given: Any, base: str, where: str, disk: Disk) -> Stage:
         settings["sql"] = _sql(settings["sql"], base, place, disk)
         settings["to"] = [_output(output, base, place) for output in settings["to"]]
         for name, read in settings["read"].items():
-            check_keys(read, ("topic", "schema"), (), f"{place}, read {name}")
+            check_keys(read, ("topic", "schema"), ("format",), f"{place}, read {name}")
     return Stage(number, kind, settings)
 
 

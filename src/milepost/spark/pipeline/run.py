@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from milepost.clock import SystemClock
-from milepost.errors import InvalidArgument, MilepostError
+from milepost.errors import MilepostError
 from milepost.files import Disk, replace_file
 from milepost.inspect.times import format_time
 from milepost.log.directory_lock import DirectoryLock
-from milepost.spark.jobs.job import JobResult, make_directories
+from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult, make_directories
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.definition import Pipeline, Stage
+from milepost.spark.pipeline.loading import load_new_files, new_files
 from milepost.spark.pipeline.state import PipelineState
 from milepost.spark.transport import open_transport
 
@@ -44,18 +45,21 @@ class Run:
 
 def plan(pipeline: Pipeline, disk: Disk | None = None) -> Iterator[str]:
     """What a run would do, a line for each stage."""
-    state = PipelineState(pipeline.work, disk or Disk())
-    if not state.is_finished:
+    disk = disk or Disk()
+    state = PipelineState(pipeline.work, disk)
+    goes_on = state.goes_on(pipeline.digest)
+    if goes_on:
         yield f"run {state.run} did not finish and is gone on with"
     for stage in pipeline.stages:
-        done = not state.is_finished and state.is_done(stage.title)
-        yield f"{stage.title}: {'done already' if done else intention(pipeline, stage)}"
+        done = goes_on and state.is_done(stage.title)
+        yield f"{stage.title}: {'done already' if done else intention(pipeline, stage, state, disk)}"
 
 
-def intention(pipeline: Pipeline, stage: Stage) -> str:
+def intention(pipeline: Pipeline, stage: Stage, state: PipelineState, disk: Disk) -> str:
     settings = stage.settings
     if stage.kind == "load":
-        return f"{settings.get('format', 'json')} files in {settings['from']} to topic {settings['topic']} in {pipeline.data}"
+        files = new_files(disk, stage, state)
+        return f"{len(files)} new {settings.get('format', 'json')} files in {settings['from']} to topic {settings['topic']} in {pipeline.data}"
     if stage.kind == "verify":
         return f"every batch, index and checkpoint in {pipeline.data}"
     if stage.kind == "transform":
@@ -86,10 +90,11 @@ def run(spark: SparkSession, pipeline: Pipeline, tell: Tell = lambda line: None)
     lock = DirectoryLock(pipeline.work, disk)
     try:
         state = PipelineState(pipeline.work, disk)
-        is_continued = state.begin()
-        done = Run(pipeline, state.run)
-        if is_continued:
+        if not state.is_finished and not state.goes_on(pipeline.digest):
+            tell(f"run {state.run} did not finish, and the pipeline is another one now: a new run begins")
+        if state.begin(pipeline.digest):
             tell(f"run {state.run} did not finish and is gone on with")
+        done = Run(pipeline, state.run)
         for stage in pipeline.stages:
             if state.is_done(stage.title):
                 done.stages.append(Outcome(stage.title, "done before", state.of(stage.title).get("summary", "")))
@@ -109,33 +114,15 @@ def _evidence(pipeline: Pipeline) -> str:
 
 
 def _load(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
-    from milepost.spark.jobs.load import load_files
-
-    settings = stage.settings
-    return summary_of(
-        load_files(
-            spark,
-            settings["from"],
-            pipeline.data,
-            settings["topic"],
-            format=settings.get("format", "json"),
-            schema=settings.get("schema"),
-            key=settings.get("key"),
-            time=settings.get("time"),
-            partitions=int(settings.get("partitions", 1)),
-            compression=settings.get("compression", "none"),
-            name=f"{pipeline.name} {stage.title}",
-            evidence=_evidence(pipeline),
-        )
-    )
+    return load_new_files(spark, pipeline, stage, state, _evidence(pipeline))
 
 
 def _verify(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, done: Run) -> str:
     from milepost.spark.jobs.verify import verify
 
     result = verify(spark, pipeline.data, headers_only=bool(stage.settings.get("headers_only")), evidence=_evidence(pipeline))
-    if result.outcome == "findings":
-        raise InvalidArgument(f"{stage.title}: {pipeline.data} has findings; milepost verify {pipeline.data} shows them")
+    if result.outcome == FINDINGS:
+        raise CheckFailed(f"{stage.title}: {result.counts['findings']} findings in {pipeline.data}; milepost verify shows them")
     return summary_of(result)
 
 
