@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 TOPIC = "page_visits"
 FIRST_TIME = 1_700_000_000_000
-VALUE = 'concat(\'{"id":\', id, \',"page":"/page/\', hex(xxhash64(id)), \'","agent":"\', substr(sha2(cast(id AS string), 256), 1, 40), \'"}\')'
+VALUE = (
+    'concat(\'{"id":\', id, \',"page":"/page/\', hex(xxhash64(id)), \'","agent":"\', '
+    "substr(sha2(cast(id AS string), 256), 1, 40), '\"}')"
+)
 
 
 def visits(spark: SparkSession, rows: int, slots: int) -> DataFrame:

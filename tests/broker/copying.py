@@ -13,7 +13,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.broker.killed import LASTING, PARTITIONS, PASSING, QUIET
+from tests.broker.killed import LASTING, PARTITIONS, PASSING
 from tests.clients.java_tools import java_command
 
 SOURCE = Path(__file__).parent / "java" / "ExactlyOnce.java"
@@ -148,7 +148,7 @@ class Source:
                 "queue.buffering.max.messages": 1_000_000,
                 "message.timeout.ms": 120_000,
                 "linger.ms": 0,
-                **QUIET,
+                **LASTING,
             }
         )
 
@@ -169,7 +169,7 @@ class Source:
 
 def committed_offsets(bootstrap: str) -> list[int]:
     """Where the copier's group stands in `in`."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "copier", **QUIET})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "copier", **LASTING})
     try:
         asked = [TopicPartition("in", partition) for partition in range(PARTITIONS)]
         return [found.offset for found in consumer.committed(asked, END_SECONDS)]

@@ -33,10 +33,14 @@ PASSING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 }
-QUIET = {"log_level": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100}
-# When all brokers are down librdkafka 2.16 starts over from its bootstrap servers, and then sends TxnOffsetCommit by way of a broker that
-# it has given up: never. With one broker there is nothing else to be found there anyway.
-LASTING = {**QUIET, "metadata.recovery.strategy": "none"}
+# When all brokers are down librdkafka 2.16 starts over from its bootstrap servers, and may go on asking a broker that it has given up: its
+# TxnOffsetCommit, for one, was never sent. With one broker there is nothing else to be found there anyway.
+LASTING = {
+    "metadata.recovery.strategy": "none",
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "log_level": 0,
+}
 
 
 class KilledBroker:
@@ -106,6 +110,7 @@ def killed_broker(directory: Path, *topics: str, settings: dict[str, str] | None
             create(wire, *(wanted(topic, PARTITIONS) for topic in topics))
         yield broker
     except BaseException:
+        print(broker.errors.read_text(encoding="utf-8", errors="replace")[-4000:])  # shown by pytest with what failed
         broker.process.kill()
         broker.process.wait()
         assert broker.process.stdout is not None
@@ -133,7 +138,7 @@ class Reader(threading.Thread):
                 "group.id": "readers",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                **QUIET,
+                **LASTING,
                 **settings,
             }
         )
@@ -192,4 +197,8 @@ class Readers:
         time.sleep(0.5)  # for what should not be there
         for member in self._members:
             member.end()
+        assert self.count == wanted, f"{wanted} records were written, {self.count} were read: {self._counts()}"
         return {partition: [values[offset] for offset in sorted(values)] for partition, values in self._found.items()}
+
+    def _counts(self) -> dict[int, int]:
+        return {partition: len(values) for partition, values in self._found.items()}

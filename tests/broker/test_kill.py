@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.broker.killed import PARTITIONS, QUIET, Readers, killed_broker
+from tests.broker.killed import LASTING, PARTITIONS, Readers, killed_broker
 
 
 def kill_cycles(directory: Path, cycles: int, records_per_cycle: int) -> None:
@@ -30,7 +30,7 @@ def kill_cycles(directory: Path, cycles: int, records_per_cycle: int) -> None:
                 "message.timeout.ms": 120_000,
                 "linger.ms": 1,
                 "queue.buffering.max.messages": 1_000_000,
-                **QUIET,
+                **LASTING,
             }
         )
         readers = Readers(broker.bootstrap, "killed")

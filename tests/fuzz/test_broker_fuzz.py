@@ -18,9 +18,12 @@ from pathlib import Path
 import pytest
 
 from milepost.protocol import frames
-from milepost.protocol.messages import MetadataRequest
+from milepost.protocol.messages import MetadataRequest, ProduceRequest
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
 from tests.fuzz.broker_run import REQUESTS_TO_A_BROKER, run, served_versions, started
-from tests.fuzz.driven_broker import DrivenBroker, Link
+from tests.fuzz.driven_broker import START_MS, DrivenBroker, Link
+from tests.fuzz.hostile_batches import hostile_batch
 from tests.fuzz.hostile_requests import LYING_LENGTHS, Requests, recordings
 
 LONG_RUN = 250_000
@@ -89,6 +92,67 @@ def test_frames_in_a_row_are_answered_in_order_up_to_the_first_that_is_not_one(d
     assert [int.from_bytes(link.answer()[:4], "big") for _ in range(30)] == list(range(30))
     assert link.answer() is None
     assert not link.is_open
+
+
+def produce_frames(rng: random.Random, version: int, topic_id: bytes) -> list[bytes]:
+    """Requests that are alike up to their records, as a producer sends them: some batches as they should be, some not."""
+    data = ProduceRequest.TopicData
+    bunch = []
+    for number in range(rng.randrange(2, 30)):
+        good = build_batch([Record(0, START_MS, b"k", b"v" * rng.randrange(50))], base_offset=0)
+        records = good if rng.random() < 0.7 else hostile_batch(rng, -1, -1)
+        part = data.PartitionData(index=0, records=records)
+        named = {"topic_id": topic_id} if version >= 13 else {"name": "plain"}
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data(partition_data=[part], **named)])
+        frame = frames.encode_request(0, version, number, "bunch", request)
+        if rng.random() < 0.05:
+            frame = frame[:4] + bytes(frame[4:-1]) + bytes([rng.randrange(256)])
+        bunch.append(frame)
+    return bunch
+
+
+def produced(link: Link, version: int, count: int) -> list[tuple[int, int, int]]:
+    """Correlation id, error code and offset of each answer, up to where the connection was closed."""
+    found = []
+    for _ in range(count):
+        frame = link.answer()
+        if frame is None:
+            break
+        correlation_id, answer = frames.decode_response(0, version, frame)
+        part = answer.responses[0].partition_responses[0]
+        found.append((correlation_id, part.error_code, part.base_offset))
+    return found
+
+
+def test_bunches_of_produce_requests_are_answered_as_if_each_had_come_alone(tmp_path):
+    """In one write on one connection they take the short way where they can; each on a connection of its own none does."""
+    requests = Requests(8)
+    together = started(tmp_path / "together", 1, requests)
+    alone = started(tmp_path / "alone", 1, Requests(8))
+    try:
+        for number in range(300):
+            version = requests.rng.randrange(3, 14)
+            topic_id = together.broker.cluster.topics["plain"].topic_id
+            bunch = produce_frames(requests.rng, version, topic_id)
+            link = Link(together)
+            link.send(b"".join(bunch))
+            found = produced(link, version, len(bunch))
+            link.close()
+            expected = []
+            for frame in bunch:
+                link = Link(alone)
+                link.send(frame.replace(topic_id, alone.broker.cluster.topics["plain"].topic_id))
+                one = produced(link, version, 1)
+                link.close()
+                if not one:
+                    break
+                expected += one
+            assert found == expected, (number, version)
+            together.judge_log(b"")
+        together.judge_health()
+    finally:
+        together.stop()
+        alone.stop()
 
 
 @pytest.mark.trouble

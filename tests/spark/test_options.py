@@ -204,6 +204,12 @@ def test_stream_has_no_end(name: str) -> None:
     refused(f"{name} cannot be set for a stream", streaming=True, **{name: "latest"})
 
 
+def test_quarantine_lies_outside_of_the_log() -> None:
+    for place in ("data/aside", "data", "./data/../data/x"):
+        refused("below the log in data, where nothing is written", mode="quarantine", quarantinePath=place)
+    assert parse(mode="quarantine", quarantinePath="data-aside").quarantine_path == "data-aside"
+
+
 def test_stream_may_start_at_latest_and_at_json_with_latest() -> None:
     assert parse(streaming=True, startingOffsets="latest").starting.kind == "latest"
     assert parse(streaming=True, startingOffsets='{"t":{"0":-1}}').starting.by_partition == {TopicPartition("t", 0): -1}

@@ -15,8 +15,9 @@ nothing that is stored is lost on the way down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from milepost.frozen import frozen
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -27,7 +28,7 @@ TRANSACTION_VERSION = "transaction.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feature:
     name: str
     lowest: int

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from milepost.frozen import frozen
 from milepost.protocol.message import Message
 from milepost.protocol.schema import Struct
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorFields:
     """Of one struct: its own code, and the fields with structs that have some."""
 

@@ -10,19 +10,19 @@ temporary one), and `log.index.profile` is the default of the topic property `in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from milepost.config.configuration import Configuration, properties
 from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, I, L, S, Value, declare
 from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
 from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerConfig(Configuration):
     kind: ClassVar[str] = "broker property"
 

@@ -11,18 +11,18 @@ streams groups are not here, as these groups are not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from milepost.config.configuration import Configuration
 from milepost.config.definition import I, declare
 from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
 
 if TYPE_CHECKING:
     from milepost.config.broker import BrokerConfig
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupConfig(Configuration):
     kind: ClassVar[str] = "group property"
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 SPACES = " \t\f"
@@ -27,7 +27,7 @@ ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     name: str
     value: str

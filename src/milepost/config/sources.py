@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from milepost.config.configuration import Configuration, nearest, unknown
 from milepost.config.definition import Value
 from milepost.config.properties_file import parse_properties
 from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
 
 C = TypeVar("C", bound=Configuration)
 PREFIX = "KAFKA_"
@@ -40,7 +40,7 @@ class Source(enum.IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     name: str
     value: Value
@@ -48,7 +48,7 @@ class Setting:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved(Generic[C]):
     """A configuration, the setting behind each of its properties, and the settings that are none of its properties."""
 

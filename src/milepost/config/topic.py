@@ -20,12 +20,12 @@ Where Kafka's versions differ, and what is not Kafka's:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from milepost.config.configuration import Configuration
 from milepost.config.definition import LIST, LONG_MAX, B, D, I, L, S, declare
 from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
 
 if TYPE_CHECKING:
     from milepost.config.broker import BrokerConfig
@@ -36,7 +36,7 @@ THROTTLED = {"pattern": r"\*|[0-9]+:[0-9]+", "pattern_doc": "partition:broker pa
 VERSION = {"pattern": r"[0-9]+(\.[0-9]+)*(-IV[0-9]+)?", "pattern_doc": "a Kafka version such as 2.4 or 3.0-IV1"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogConfig(Configuration):
     kind: ClassVar[str] = "topic property"
     aliases: ClassVar[Mapping[str, str]] = {"internal.segment.bytes": "segment.bytes"}

@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from milepost.files import Disk, read_file, replace_file
+from milepost.frozen import frozen
 from milepost.log.partition_name import TopicPartition
 
 logger = logging.getLogger("milepost.log")
@@ -29,7 +29,7 @@ VERSION = 0
 NO_BROKER_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanShutdown:
     """What a marker says; `partitions` is None when Kafka wrote it."""
 

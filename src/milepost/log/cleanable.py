@@ -19,15 +19,16 @@ record is older than `max.compaction.lag.ms`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from milepost.frozen import frozen
 
 if TYPE_CHECKING:
     from milepost.log.log import Log
     from milepost.segment.segment import Segment
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogToClean:
     log: Log
     first_dirty_offset: int

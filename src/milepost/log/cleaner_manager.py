@@ -23,12 +23,12 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from milepost.clock import Clock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument, MilepostError
+from milepost.frozen import frozen
 from milepost.log.cleanable import LogToClean, measure
 from milepost.log.cleaner import Cleaner, CleanerStats, CleaningAborted
 from milepost.log.offset_map import OffsetMap
@@ -49,7 +49,7 @@ LONGEST_SLEEP = 0.1
 WriteCheckpoint = Callable[[TopicPartition, int], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleaningState:
     name: str
     pauses: int = 0

@@ -21,10 +21,10 @@ import logging
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from milepost.errors import CorruptCheckpoint, InvalidArgument
 from milepost.files import Disk
+from milepost.frozen import frozen
 from milepost.log.checkpoints import MAX_INT, MAX_LONG, keep_aside, parse_number, read_entries, write_entries
 
 logger = logging.getLogger("milepost.log")
@@ -34,7 +34,7 @@ UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochEntry:
     epoch: int
     start_offset: int

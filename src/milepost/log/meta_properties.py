@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 
 from milepost.clock import Clock
 from milepost.config.properties_file import parse_properties
 from milepost.errors import InvalidConfiguration, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
+from milepost.frozen import frozen
 
 FILE_NAME = "meta.properties"
 INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetaProperties:
     version: int = 1
     cluster_id: str | None = None

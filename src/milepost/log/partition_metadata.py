@@ -18,10 +18,10 @@ import binascii
 import random
 import re
 import uuid
-from dataclasses import dataclass
 
 from milepost.errors import InconsistentTopicId, KafkaStorage
 from milepost.files import Disk, read_file, replace_file, write_file
+from milepost.frozen import frozen
 
 FILE_NAME = "partition.metadata"
 VERSION = 0
@@ -30,7 +30,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\1"
 NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionMetadata:
     topic_id: str
     version: int = VERSION

@@ -18,7 +18,6 @@ from milepost.codec.crc32c import crc32c
 from milepost.errors import MilepostError
 from milepost.log.producer_entry import BatchMetadata
 from milepost.record.kernel import scan_records
-from milepost.segment.append_unit import AppendUnit
 from milepost.segment.time_index import TimestampOffset
 
 try:
@@ -119,12 +118,17 @@ def append_quickly(log, data, leader_epoch: i64):
     try:
         file.append((data,), size)
         most = config.index_interval_bytes
+        newest = segment.max_so_far
+        if largest > newest.timestamp:
+            segment.max_so_far = newest = TimestampOffset(largest, last_offset)
         if segment.bytes_since_last_index_entry > most:
-            segment._index(AppendUnit(last_offset, size, largest, last_offset), filled)
-        else:
-            if largest > (segment._max or segment.max_so_far).timestamp:
-                segment._max = TimestampOffset(largest, last_offset)
-            segment.bytes_since_last_index_entry += size
+            offsets = segment.offset_index
+            offsets.write_entry(last_offset - segment.base_offset, filled)
+            offsets.last_offset = last_offset
+            if newest.timestamp > segment.time_index.last_entry.timestamp:
+                segment.time_index.maybe_append(newest.timestamp, newest.offset)
+            segment.bytes_since_last_index_entry = 0
+        segment.bytes_since_last_index_entry += size
     except OSError:
         if file.size_in_bytes != filled:
             segment.truncate_to(offset)

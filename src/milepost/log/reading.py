@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange
+from milepost.frozen import frozen
 from milepost.log.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
 from milepost.record.batch import NO_TIMESTAMP
@@ -40,7 +41,7 @@ class Isolation(enum.Enum):
     COMMITTED = "committed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetMetadata:
     """An offset and where it lies; segment and position are -1 when only the offset is known."""
 
@@ -49,7 +50,7 @@ class OffsetMetadata:
     position: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FetchData:
     """The answer to a read. `aborted` is None unless the read was for committed data."""
 
@@ -75,7 +76,7 @@ class FetchData:
         return list(iter_batches(self.data))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """The record a lookup ends at, and where it lies. `steps` is filled when the lookup was traced."""
 
@@ -87,7 +88,7 @@ class Found:
     steps: list[Step] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimestampAndOffset:
     timestamp: int
     offset: int

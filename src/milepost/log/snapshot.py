@@ -26,11 +26,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptSnapshot, InvalidArgument
+from milepost.frozen import frozen
 
 VERSION = 1
 HEADER = struct.Struct(">hIi")
@@ -62,7 +62,7 @@ class EntryLike(Protocol):
     def current_txn_first_offset(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SnapshotEntry:
     producer_id: int
     epoch: int

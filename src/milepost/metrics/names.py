@@ -20,7 +20,8 @@ dialect, a metric has both (`ALIASES`).
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from milepost.frozen import frozen
 
 
 class Kind(enum.Enum):
@@ -36,7 +37,7 @@ class Dialect(enum.Enum):
     CONFLUENT = "confluent"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricName:
     """`domain` is `kafka.server` and the like; a metric of our own has `milepost` and an empty type, and one spelling."""
 

@@ -8,9 +8,9 @@ simply not given any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from milepost.errors import InvalidArgument
+from milepost.frozen import frozen
 from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 
@@ -20,7 +20,7 @@ Sample = tuple[Labels, Value]
 NO_LABELS: Labels = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metric:
     name: MetricName
     kind: Kind

@@ -76,6 +76,17 @@ class Channel(FrameInput):
                 self._out.append(piece if isinstance(piece, FileSlice) else memoryview(piece))
                 self.out_bytes += len(piece)
 
+    def send_at_once(self, answers: bytes | bytearray) -> bool:
+        """Send what nothing waits before; whether all of it went. What did not go is queued."""
+        try:
+            sent = 0 if self._out else self.sock.send(answers)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(answers):
+            return True
+        self.queue((memoryview(answers)[sent:],))
+        return False
+
     def flush(self) -> bool:
         """Send as much as the socket takes; whether everything went."""
         while self._out:

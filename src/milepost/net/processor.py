@@ -15,6 +15,7 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
@@ -79,7 +80,7 @@ class Processor:
         channel = Channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
         self.opened += 1
         self.channels[channel.fd] = channel
-        self.loop.register(channel.fd, READ, lambda events: self._on_ready(channel, events))
+        self.loop.register(channel.fd, READ, partial(self._on_ready, channel))
         return channel
 
     def close(self, channel: Channel, reason: str = "") -> None:
@@ -216,14 +217,18 @@ class Processor:
         return is_full and not channel.out_bytes and channel.has_input
 
     def _take_shortcut(self, channel: Channel) -> None:
+        monotonic = self.loop.monotonic
         while channel.shortcut is not None and channel.out_bytes < MOST_WAITING_OUTPUT:
             shortcut, (view, start, end) = channel.shortcut, channel.waiting_input
-            received_at = self.loop.monotonic()
+            received_at = monotonic()
             at, count, answers = shortcut.run(view, start, end)
             if count:
                 channel.skip_input(at)
-                channel.queue((answers,))
-                channel.answered.append(Bunch(count, at - start, received_at, self.loop.monotonic(), shortcut.meter))
+                handled_at = monotonic()
+                if channel.send_at_once(answers):
+                    shortcut.meter.count_bunch(count, at - start, received_at, handled_at, monotonic())
+                else:
+                    channel.answered.append(Bunch(count, at - start, received_at, handled_at, shortcut.meter))
             if at == end:
                 return
             other = shortcut.other(view, at, end)

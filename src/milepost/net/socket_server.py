@@ -16,9 +16,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from milepost.errors import InvalidArgument
+from milepost.frozen import frozen
 from milepost.net.acceptor import Acceptor
 from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
@@ -38,14 +39,14 @@ DRAIN_SECONDS = 5.0
 DRAIN_STEP_SECONDS = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listener:
     name: str
     host: str
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerSettings:
     """Kafka's socket settings under Kafka's names and defaults; `pooled` is ours."""
 

@@ -19,11 +19,11 @@ The marker's batch has the transactional bit too, the producer's id and epoch, a
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument, InvalidRecord
+from milepost.frozen import frozen
 from milepost.record.batch import NO_PARTITION_LEADER_EPOCH
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
@@ -44,7 +44,7 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndTransactionMarker:
     control_type: ControlType
     coordinator_epoch: int

@@ -16,9 +16,9 @@ Not promised: that the file survives a crash. It is rebuilt from the log when it
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from milepost.errors import IndexOffsetOverflow, InvalidArgument, InvalidOffset
+from milepost.frozen import frozen
 from milepost.segment.sparse_index import SparseIndex
 from milepost.segment.trace import Trace
 
@@ -26,7 +26,7 @@ ENTRY_SIZE = 8
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetPosition:
     offset: int
     position: int

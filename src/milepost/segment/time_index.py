@@ -20,9 +20,9 @@ Not promised: that the file survives a crash. It is rebuilt from the log when it
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from milepost.errors import IndexOffsetOverflow, InvalidArgument, InvalidOffset
+from milepost.frozen import frozen
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.sparse_index import SparseIndex
@@ -31,7 +31,7 @@ from milepost.segment.trace import Trace
 ENTRY_SIZE = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimestampOffset:
     timestamp: int
     offset: int

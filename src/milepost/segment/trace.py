@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from milepost.frozen import frozen
+
 PAGE_SIZE = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SegmentChoice:
     """Which segment was taken, and by which rule:
 
@@ -29,13 +31,13 @@ class SegmentChoice:
     next_base_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probe:
     slot: int
     key: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSearch:
     """One binary search in an index file. `slot` is None when the target lies before the first entry."""
 
@@ -56,7 +58,7 @@ class IndexSearch:
         return len({probe.slot * self.entry_size // PAGE_SIZE for probe in self.probes})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogScan:
     """A walk over batch headers, then over the records of the batch that was found, from an index position."""
 

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 
 from milepost.errors import CorruptIndex, InvalidArgument
 from milepost.files import HandlePool, remove_file
+from milepost.frozen import frozen
 
 ENTRY = struct.Struct(">hqqqq")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbortedTransaction:
     producer_id: int
     first_offset: int
@@ -35,7 +35,7 @@ class AbortedTransaction:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbortedSearch:
     transactions: list[AbortedTransaction]
     is_complete: bool

@@ -220,7 +220,10 @@ class RowDecoder:
         return False
 
     def _pass_control(self, batch: RecordBatch, position: int) -> None:
-        records = batch.records(self.max_decompressed) if self.read_committed else []
+        try:
+            records = batch.records(self.max_decompressed) if self.read_committed else []
+        except (InvalidRecord, CorruptRecord, UnsupportedCompressionType) as error:
+            raise self._error(CorruptRecord, batch.position, position, str(error)) from error
         kind = control_type(records[0].key) if records else ControlType.UNKNOWN
         if kind not in (ControlType.ABORT, ControlType.COMMIT):
             return

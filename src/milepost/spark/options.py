@@ -24,6 +24,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -128,6 +129,11 @@ class SourceOptions:
         mode = choice(options, "mode", (STRICT, QUARANTINE))
         if mode == QUARANTINE and not quarantine_path:
             raise InvalidArgument("mode=quarantine copies damaged bytes aside: quarantinePath says where to, outside of the log")
+        for path in paths if quarantine_path else ():
+            if is_below(quarantine_path or "", path):
+                raise InvalidArgument(
+                    f"quarantinePath is {quarantine_path}, below the log in {path}, where nothing is written; name another place"
+                )
         fetch_retries = number(options, "fetchOffset.numRetries", 0)
         retry_interval = number(options, "fetchOffset.retryIntervalMs", 0)
         return cls(
@@ -176,6 +182,11 @@ def parse_paths(text: str) -> tuple[str, ...]:
     if not paths:
         raise InvalidArgument("path is empty; a data directory is expected")
     return paths
+
+
+def is_below(path: str, directory: str) -> bool:
+    root = posixpath.abspath(directory).rstrip("/")
+    return posixpath.abspath(path) == root or posixpath.abspath(path).startswith(root + "/")
 
 
 def _local(path: str) -> str:

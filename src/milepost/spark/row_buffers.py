@@ -43,7 +43,8 @@ class RowBuffers:
         return cls(columns, batch_bytes, reuse=True)
 
     def give_back(self) -> None:
-        if self.reuse and not _spare:
+        # Memory that one huge batch needed is not kept for the life of a worker.
+        if self.reuse and not self._has_grown and not _spare:
             _spare.append(self)
 
     def __init__(self, columns: Columns, batch_bytes: int, reuse: bool):
@@ -54,6 +55,7 @@ class RowBuffers:
         self._capacity = CAPACITY_ROWS
         self._header_capacity = CAPACITY_HEADERS
         self._bytes = min(batch_bytes + batch_bytes // 4 + (1 << 20), MAX_BYTES)
+        self._has_grown = False
         self._constants: dict[tuple[str, object], Any] = {}
         self._lay_out()
 
@@ -83,6 +85,7 @@ class RowBuffers:
     def grow(self, payload: int) -> None:
         """Make room for one batch with that many bytes of records. Only between batches: what was there is forgotten."""
         assert self.rows.rows == 0
+        self._has_grown = True
         expected = self.rows.next_offset
         self._bytes = max(self._bytes, min(payload, MAX_BYTES))
         self._capacity = max(self._capacity, payload // MIN_RECORD + 1)

@@ -90,7 +90,7 @@ def test_torn_tail_of_a_sealed_segment_names_file_and_byte(log: Path, tmp_path: 
     position, first, last = positions(sealed)[-1]
     with sealed.open("r+b") as file:
         file.truncate(position + 70)
-    with pytest.raises(CorruptRecord, match=rf"{sealed}.*byte {position}.*70 bytes"):
+    with pytest.raises(CorruptRecord, match=rf"{sealed}: batch at byte {position}: it has \d+ bytes, and 70 bytes are left"):
         offsets(strict(log))
     assert offsets(quarantine(log, tmp_path / "aside")) == [*range(first), *range(last + 1, 60)]
     note = notes(tmp_path / "aside")[0]
@@ -594,6 +594,27 @@ def test_header_keys_that_are_not_text_become_replacement_characters(tmp_path: P
 
 
 # S-23: sizes.
+
+
+def test_size_field_that_claims_gigabytes_takes_no_memory(log: Path) -> None:
+    sealed = segments(log)[0]
+    position = positions(sealed)[1][0]
+    change(sealed, position + 8, struct.pack(">i", 2**31 - 13))
+    with pytest.raises(
+        CorruptRecord, match=rf"{sealed}: batch at byte {position}: it has 2147483647 bytes, and \d+ bytes are left"
+    ):
+        offsets(strict(log))
+
+
+def test_log_start_beyond_the_end_hides_nothing(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (log.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5000\n")
+    assert offsets(strict(log)) == list(range(60))
+    assert "its checkpointed start, 5000, lies beyond its end, 60" in caplog.text
+
+
+def test_log_start_inside_the_log_is_where_rows_begin(log: Path) -> None:
+    (log.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 31\n")
+    assert offsets(strict(log)) == list(range(31, 60))
 
 
 def test_record_larger_than_every_buffer_is_read(tmp_path: Path) -> None:

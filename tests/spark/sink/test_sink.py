@@ -226,6 +226,27 @@ def test_what_an_interrupted_write_of_another_job_left_is_cut_off(tmp_path, monk
     assert [row[3] for row in read(data)] == [b"before", b"after"]
 
 
+@pytest.mark.parametrize("again", ["q-0", "r-0"])
+def test_commit_that_was_named_but_not_shown_yet_is_shown_by_whoever_comes_next(tmp_path, monkeypatch, again):
+    data = tmp_path / "data"
+    write(data, rows(value=["before"]), topic="t")
+    name = Commit._note
+
+    def name_and_die(self: Commit, query: str, batch_id: int) -> None:
+        name(self, query, batch_id)
+        raise Killed
+
+    monkeypatch.setattr(Commit, "_note", name_and_die)
+    with pytest.raises(Killed):
+        write(data, rows(value=["1", "2"]), topic="t", job="q-0", query="q", batch=0)
+    monkeypatch.undo()
+    assert [row[3] for row in read(data)] == [b"before"]
+    chosen = options(data, topic="t")
+    files = stage(rows(value=["1", "2"]), chosen, f"{chosen.staging}/{again}", 0, "000000-1")
+    assert Commit(chosen, f"{chosen.staging}/{again}").run(files, "q", 0) == 0
+    assert [row[3] for row in read(data)] == [b"before", b"1", b"2"]
+
+
 def test_directory_that_a_broker_has_open(tmp_path):
     data = tmp_path / "data"
     write(data, rows(value=["1"]), topic="t")

@@ -17,6 +17,7 @@ with the most bytes behind the same last segment; the others are skipped.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import stat
 from collections.abc import Callable
@@ -111,10 +112,13 @@ class _Lister:
             self._add_partition(partition, root, root, listed)
             return
         for name in sorted(listed):
-            self._add_entry(root, name)
+            # A name that is gone by now, such as the temporary file of a checkpoint, was none of ours; a partition that is deleted is none.
+            with contextlib.suppress(FileNotFoundError):
+                self._add_entry(root, name)
 
     def _holds_partitions(self, root: str, listed: list[str]) -> bool:
-        return any(_live_partition(name) and stat.S_ISDIR(self.disk.stat(f"{root}/{name}").st_mode) for name in listed)
+        named = (f"{root}/{name}" for name in listed if _live_partition(name))
+        return any(self.disk.exists(path) and stat.S_ISDIR(self.disk.stat(path).st_mode) for path in named)
 
     def _add_entry(self, root: str, name: str) -> None:
         path = f"{root}/{name}"
@@ -185,8 +189,9 @@ class _Lister:
         return target
 
     def _skip(self, path: str, reason: str) -> None:
-        status = self.disk.stat(path)
-        self.skipped.append(Skipped(path, reason, status.st_size if stat.S_ISREG(status.st_mode) else 0))
+        with contextlib.suppress(FileNotFoundError):
+            status = self.disk.stat(path)
+            self.skipped.append(Skipped(path, reason, status.st_size if stat.S_ISREG(status.st_mode) else 0))
 
     def listing(self) -> Listing:
         partitions = {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from milepost.files import Disk
 from milepost.inspect.log_file import Damage, LogFile
 from milepost.record.batch import RecordBatch
+from milepost.spark.log_files.boundary import batch_at
 from milepost.spark.log_files.listing import SegmentFile
 from milepost.spark.log_files.slots import Slots
 
@@ -34,23 +35,28 @@ def find_log_end(disk: Disk, segment: SegmentFile, index_path: str, known: LogEn
         return LogEnd(segment, 0, segment.base_offset)
     with LogFile(disk, segment.path, segment.base_offset) as log:
         size = min(segment.size, log.size)
-        position, next_offset = 0, segment.base_offset
         if known is not None and _is_same(known, segment, size):
-            position, next_offset = known.position, known.next_offset
-        else:
-            last = Slots.read(disk, index_path, segment.base_offset).last()
-            if last is not None and last.position < size:
-                for _, batch in log.walk(size, start=last.position, next_offset=segment.base_offset):
-                    if isinstance(batch, RecordBatch) and batch.base_offset <= last.offset:
-                        position, next_offset = last.position, batch.base_offset
-                    break
-        tail_bytes, reason = 0, ""
-        for start, found in log.walk(size, start=position, next_offset=next_offset):
-            if not isinstance(found, Damage):
-                position, next_offset = start + found.size, found.next_offset
-            elif found.is_tail:
-                tail_bytes, reason = found.size, "zeros" if found.is_zero else found.reason
-        return LogEnd(segment, position, next_offset, tail_bytes, reason)
+            found = _walk(log, segment, size, known.position, known.next_offset)
+            # Nothing valid behind the old end: perhaps nothing came, perhaps the file was cut and written anew.
+            if found.position > known.position or size == known.position:
+                return found
+        position, next_offset = 0, segment.base_offset
+        last = Slots.read(disk, index_path, segment.base_offset).last()
+        if last is not None:
+            batch = batch_at(log, last.position, size)
+            if isinstance(batch, RecordBatch) and segment.base_offset <= batch.base_offset <= last.offset:
+                position, next_offset = last.position, batch.base_offset
+        return _walk(log, segment, size, position, next_offset)
+
+
+def _walk(log: LogFile, segment: SegmentFile, size: int, position: int, next_offset: int) -> LogEnd:
+    tail_bytes, reason = 0, ""
+    for start, found in log.walk(size, start=position, next_offset=next_offset):
+        if not isinstance(found, Damage):
+            position, next_offset = start + found.size, found.next_offset
+        elif found.is_tail:
+            tail_bytes, reason = found.size, "zeros" if found.is_zero else found.reason
+    return LogEnd(segment, position, next_offset, tail_bytes, reason)
 
 
 def _is_same(known: LogEnd, segment: SegmentFile, size: int) -> bool:

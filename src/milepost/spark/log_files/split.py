@@ -46,6 +46,7 @@ logger = logging.getLogger("milepost.spark")
 CHUNK = 2 << 20
 EXTRA = 64 << 10
 """How much is read behind a piece whose end is only a guess, to see the batch that ends it."""
+SIZE_IS_KNOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class PieceReader:
     def _feed(self, piece: Piece, fd: int) -> Iterator[pa.RecordBatch]:
         decoder = self.decoder
         position, filled, end = piece.position, 0, piece.end_position
+        last = end if piece.is_exact else piece.data_end
         while True:
             buffer = self._buffer
             wanted = min(len(buffer) - filled, end - position - filled)
@@ -148,39 +150,36 @@ class PieceReader:
                 yield from decoder.feed(buffer, 0, filled, position=position)
             except CorruptRecord as damage:
                 position, filled = self._pass_damage(piece, position + decoder.consumed, damage), 0
-                if position >= (end if piece.is_exact else piece.data_end):
+                if position >= last:
                     return
-                end = max(end, min(position + EXTRA, piece.data_end))
+                end = min(max(end, position + EXTRA), last)
                 continue
             used = decoder.consumed
-            if decoder.is_done:
+            if decoder.is_done or (decoder.next_offset >= piece.end and piece.end < piece.next_base):
                 self._check_limit(piece, position + used)
                 return
             memory = memoryview(buffer)
             memory[: filled - used] = memory[used:filled]
             position, filled = position + used, filled - used
-            if position + filled < end:
-                if used == 0 and filled == len(buffer):
-                    self._enlarge(filled)
-                continue
-            if filled == 0 and (piece.is_exact or position >= piece.data_end or decoder.next_offset >= piece.end):
-                self._check_limit(piece, position)
-                return
-            if not piece.is_exact and end < piece.data_end:
-                end = min(end + max(EXTRA, filled), piece.data_end)
-                if filled + EXTRA > len(buffer):
-                    self._enlarge(filled)
-                continue
-            torn = CorruptRecord(f"{piece.segment.path}: batch at byte {position}: {filled} bytes are there, and the data ends")
-            position, filled = self._pass_damage(piece, position, torn), 0
-            if position >= end:
-                return
-
-    def _enlarge(self, filled: int) -> None:
-        """A batch larger than the buffer: its size stands in its header, but the file bounds it, so grow step by step."""
-        larger = bytearray(2 * len(self._buffer))
-        larger[:filled] = self._buffer[:filled]
-        self._buffer = larger
+            needed = batch_size(buffer) if filled >= SIZE_IS_KNOWN else 0
+            if position + needed > piece.data_end or (filled and position + filled >= piece.data_end):
+                what = f"it has {needed} bytes" if needed else "it has no header"
+                torn = CorruptRecord(
+                    f"{piece.segment.path}: batch at byte {position}: {what}, and {piece.data_end - position} bytes are left"
+                )
+                position, filled = self._pass_damage(piece, position, torn), 0
+                if position >= last:
+                    return
+                end = min(max(end, position + EXTRA), last)
+            elif needed > len(buffer):
+                self._buffer = bytearray(needed)
+                self._buffer[:filled] = buffer[:filled]
+            elif position + filled >= end:
+                if filled == 0 and (piece.is_exact or position >= piece.data_end):
+                    self._check_limit(piece, position)
+                    return
+                # A batch that runs over the end, or an end that was only a guess: go on until a batch is behind the offsets.
+                end = min(end + max(EXTRA, needed), piece.data_end)
 
     def _check_limit(self, piece: Piece, position: int) -> None:
         """Offsets of the next segment in this one: two files that overlap, or a swap of the cleaner in the middle of the listing."""
@@ -210,3 +209,8 @@ class PieceReader:
             offsets = (self.decoder.next_offset, resumed_at)
             put_aside(self.disk, self.settings.quarantine_path, piece.partition, log, position, found.end, offsets, str(damage))
             return found.end
+
+
+def batch_size(buffer: bytearray) -> int:
+    """What the batch at the start of the buffer says it has."""
+    return SIZE_IS_KNOWN + int.from_bytes(buffer[8:12], "big", signed=True)

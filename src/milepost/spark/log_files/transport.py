@@ -153,6 +153,12 @@ class LogFilesTransport(Transport):
         active = files.segments[-1]
         known = self._ends.get(files.partition)
         end = self._ends[files.partition] = find_log_end(self.disk, active, files.sibling(active, names.INDEX), known)
+        if start > end.next_offset and any(segment.size for segment in files.segments):
+            # A damaged number must not hide a log.
+            logger.warning(
+                "%s: its checkpointed start, %d, lies beyond its end, %d, and is ignored", files.partition, start, end.next_offset
+            )
+            start = files.segments[0].base_offset
         high_watermark = max(end.next_offset, start)
         if self.options.end_of_log == HIGH_WATERMARK:
             high_watermark = max(start, min(high_watermark, owner.high_watermarks.get(files.partition, high_watermark)))

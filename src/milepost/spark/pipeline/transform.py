@@ -105,7 +105,9 @@ def sink(pipeline: Pipeline, output: dict[str, Any]) -> dict[str, str]:
     return {"path": pipeline.data, "topic": output["topic"], "partitions": str(output.get("partitions", 1))}
 
 
-def _stream(result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, output: dict[str, Any], state: PipelineState) -> str:
+def _stream(
+    result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, output: dict[str, Any], state: PipelineState
+) -> str:
     checkpoint = f"{pipeline.work}/checkpoints/{stage.number}.{number}"
     if "parquet" in output:
         _ensure_same_stream(Disk(), checkpoint, output["parquet"])

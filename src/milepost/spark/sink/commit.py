@@ -1,7 +1,8 @@
 """Making staged batches part of a log: all of a job's, once, whatever is killed when.
 
     1  take the directory's lock
-    2  what an interrupted commit of another job appended, and nobody can have seen, is cut off again
+    2  what an interrupted commit of another job appended, and nobody can have seen, is cut off again; one that came as far as being named
+       in milepost.sink.json is finished instead
     3  a stream's batch that milepost.sink.json names as written is done: nothing happens
     4  write JOB/commit.json: for each partition the end of its log, and the staged files in their order
     5  append the files, each batch re-based to the end of the log (its CRC does not cover offset and epoch)
@@ -59,7 +60,7 @@ class Commit:
         logs.startup()
         try:
             self._show_what_is_there(logs)
-            self._roll_back_others(logs)
+            self._settle_interrupted(logs)
             if query is not None and batch_id is not None and self._committed(query) >= batch_id:
                 logger.info("batch %d of query %s is in %s already", batch_id, query, self.path)
                 records = 0
@@ -71,7 +72,7 @@ class Commit:
         return records
 
     def _commit(self, logs: LogManager, files: Sequence[StagedFile], query: str | None, batch_id: int | None) -> int:
-        plan = self._plan(logs, files)
+        plan = self._plan(logs, files, query, batch_id)
         records = self._append(logs, plan)
         names = [TopicPartition(*name) for name in plan]
         for name in names:
@@ -89,15 +90,24 @@ class Commit:
             if name not in named:
                 log.update_high_watermark(log.end_offset)
 
-    def _roll_back_others(self, logs: LogManager) -> None:
+    def _settle_interrupted(self, logs: LogManager) -> None:
         staging = os.path.dirname(self.job)
         for other in sorted(self.disk.listdir(staging)):
             path = f"{staging}/{other}/{COMMIT_FILE}"
-            if f"{staging}/{other}" == self.job or not self.disk.exists(path):
+            if not self.disk.exists(path):
                 continue
-            for each in read_plan(self.disk, path).values():
+            noted = json.loads(read_file(self.disk, path))
+            query, batch_id = noted.get("query"), noted.get("batch")
+            is_committed = query is not None and self._committed(query) >= batch_id
+            if f"{staging}/{other}" == self.job and not is_committed:
+                continue
+            for each in noted["partitions"]:
                 log = logs.get(TopicPartition(each["topic"], each["partition"]))
-                if log is not None and log.high_watermark <= each["start"] < log.end_offset:
+                if log is None or not log.high_watermark <= each["start"] < log.end_offset:
+                    continue
+                if is_committed:
+                    log.update_high_watermark(log.end_offset)
+                else:
                     logger.warning("%s: cut back to %d: a commit was interrupted there", log.partition, each["start"])
                     log.truncate_to(each["start"])
 
@@ -125,7 +135,9 @@ class Commit:
 
     # What is to be done.
 
-    def _plan(self, logs: LogManager, files: Sequence[StagedFile]) -> dict[tuple[str, int], dict[str, Any]]:
+    def _plan(
+        self, logs: LogManager, files: Sequence[StagedFile], query: str | None, batch_id: int | None
+    ) -> dict[tuple[str, int], dict[str, Any]]:
         """For each partition: where it ended when the commit began, and the files to append. The same after a restart."""
         path = f"{self.job}/{COMMIT_FILE}"
         if self.disk.exists(path):
@@ -139,7 +151,8 @@ class Commit:
                 found[name] = {"topic": name[0], "partition": name[1], "start": start, "files": [], "records": 0}
             found[name]["files"].append(file.path)
             found[name]["records"] += file.records
-        replace_file(self.disk, path, json.dumps({"version": VERSION, "partitions": list(found.values())}).encode())
+        noted = {"version": VERSION, "query": query, "batch": batch_id, "partitions": list(found.values())}
+        replace_file(self.disk, path, json.dumps(noted).encode())
         return found
 
     def _append(self, logs: LogManager, plan: dict[tuple[str, int], dict[str, Any]]) -> int:

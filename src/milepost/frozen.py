@@ -1,4 +1,4 @@
-"""`@value`: a frozen, slotted dataclass whose methods are made when they are first needed.
+"""`@frozen`: a frozen, slotted dataclass whose methods are made when they are first needed.
 
 `dataclass` writes and compiles six methods for every class it is given, half a millisecond each time. A broker that starts
 defines a hundred values and makes a dozen of them, so that most of that time, a third of the start, is for nothing. Here a class
@@ -11,7 +11,7 @@ Not for classes that need other options, `__post_init__` excepted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -27,12 +27,12 @@ T = TypeVar("T")
 INIT = {"init": True, "repr": False, "eq": False}
 REST = {"init": False, "repr": True, "eq": True}
 METHODS = {"__init__": INIT, "__repr__": REST, "__eq__": REST, "__hash__": REST}
-DEFINITION = "__value_definition__"
+DEFINITION = "__frozen_definition__"
 
 
 @dataclass_transform(frozen_default=True)
-def value(cls: type[T]) -> type[T]:
-    own = {name: text for name, text in cls.__dict__.get("__annotations__", {}).items() if not text.startswith("ClassVar")}
+def frozen(cls: type[T]) -> type[T]:
+    own = {name: text for name, text in cls.__annotations__.items() if not text.startswith("ClassVar")}
     namespace = {name: held for name, held in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
     members = {name: held for name, held in namespace.items() if name not in own}
     inherited = tuple(name for base in cls.__mro__[-1:0:-1] for name in base.__dict__.get("__slots__", ()))
@@ -40,9 +40,9 @@ def value(cls: type[T]) -> type[T]:
     members["__match_args__"] = tuple(dict.fromkeys((*inherited, *own)))
     members |= {name: _first_call(name) for name in METHODS if name not in namespace}
     members |= {"__setattr__": _refuse, "__delattr__": _refuse, "__reduce__": _reduce, "__dataclass_fields__": Fields()}
-    made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
+    made: Any = type(cls.__name__, cls.__bases__, members)
     made.__qualname__ = cls.__qualname__
-    return made
+    return cast("type[T]", made)
 
 
 def _first_call(name: str) -> Callable[..., Any]:
@@ -59,7 +59,7 @@ def _complete(cls: type, options: dict[str, bool]) -> None:
     import dataclasses
 
     bases, namespace = cls.__dict__[DEFINITION]
-    twin = dataclasses.dataclass(frozen=True, **options)(type(cls.__name__, bases, dict(namespace)))
+    twin: Any = dataclasses.dataclass(frozen=True, **options)(type(cls.__name__, bases, dict(namespace)))
     for name, wanted in METHODS.items():
         if wanted is options and name in twin.__dict__ and name not in namespace:
             setattr(cls, name, twin.__dict__[name])
@@ -73,7 +73,9 @@ class Fields:
         import dataclasses
 
         bases, namespace = owner.__dict__[DEFINITION]
-        twin = dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)(type(owner.__name__, bases, dict(namespace)))
+        twin: Any = dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)(
+            type(owner.__name__, bases, dict(namespace))
+        )
         found = twin.__dict__["__dataclass_fields__"]
         owner.__dataclass_fields__ = found  # type: ignore[attr-defined]
         return found
