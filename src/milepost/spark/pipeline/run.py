@@ -59,7 +59,8 @@ def intention(pipeline: Pipeline, stage: Stage, state: PipelineState, disk: Disk
     settings = stage.settings
     if stage.kind == "load":
         files = new_files(disk, stage, state)
-        return f"{len(files)} new {settings.get('format', 'json')} files in {settings['from']} to topic {settings['topic']} in {pipeline.data}"
+        kind = settings.get("format", "json")
+        return f"{len(files)} new {kind} files in {settings['from']} to topic {settings['topic']} in {pipeline.data}"
     if stage.kind == "verify":
         return f"every batch, index and checkpoint in {pipeline.data}"
     if stage.kind == "transform":
