@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--directory", help="where the data goes; a temporary directory by default")
     arguments = parser.parse_args()
-    from milepost.spark.session import session
+    from milepost.spark.spark_session import session
 
     with tempfile.TemporaryDirectory(prefix="milepost-jobs-", dir=arguments.directory) as name:
         directory = Path(name)

@@ -22,7 +22,7 @@ __all__ = ["here"]
 
 @pytest.fixture(autouse=True)
 def nothing_of_spark(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("milepost.spark.session"), "session", lambda *arguments: None)
+    monkeypatch.setattr(import_module("milepost.spark.spark_session"), "session", lambda *arguments: None)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from milepost.log.cleaner import Cleaner
 from milepost.log.offset_map import OffsetMap
 from milepost.log.open import open_log
 from milepost.log.retention import delete_old_segments
+from milepost.log.swap import Swap
 from milepost.record.control import ControlType
 from milepost.segment.segment import Segment
 from tests.crash.history import Expected, History, Level, as_stored, facts
@@ -252,16 +253,24 @@ def compact(writer: Writer) -> None:
     """The cleaner's swaps. Which records survive is other tests' question; that each group is all here or not at all is ours."""
     log = writer.log
     log.update_high_watermark(log.end_offset)
-    swap = log.replace_segments
+    swap = log.swap
 
-    def noted(new: Sequence[Segment], old: Sequence[Segment]) -> None:
+    def noted(new: Sequence[Segment], old: Sequence[Segment]) -> Swap:
         before, after = stored_in(writer, old), stored_in(writer, new)
         what = ([batch for batch in before if batch not in after], [batch for batch in after if batch not in before])
         writer.note("replace", what)
-        swap(new, old)
-        writer.note("replaced", what)
+        made = swap(new, old)
+        step = made.step
 
-    log.replace_segments = noted
+        def stepped() -> None:
+            step()
+            if made.is_done:
+                writer.note("replaced", what)
+
+        made.step = stepped
+        return made
+
+    log.swap = noted
     stats = Cleaner(OffsetMap(4096)).clean(measure(log, None))
     assert stats.bytes_read > stats.bytes_written > 0
     log.scheduler.run_due()

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from milepost.errors import InvalidConfiguration
-from milepost.spark.session import ensure_java, ensure_pyspark, java_version, session
+from milepost.spark.spark_session import ensure_java, ensure_pyspark, java_version, session
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def run_job(
 ) -> None:
     """Run a job and print what came of it; exit code 1 when it has findings."""
     from milepost.spark.jobs.job import FINDINGS
-    from milepost.spark.session import session
+    from milepost.spark.spark_session import session
 
     spark = session(master, f"milepost {title}", {**QUIET, **dict(conf)})
     with plain_errors(), task_bar(title) as progress:

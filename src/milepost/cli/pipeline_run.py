@@ -40,7 +40,7 @@ def command(file: str, dry_run: bool, as_json: bool, conf: Any, master: str | No
         for line in plan(pipeline):
             tell(line)
         return
-    from milepost.spark.session import session
+    from milepost.spark.spark_session import session
 
     spark = session(master, f"milepost pipeline {pipeline.name}", {**QUIET, **UTC, **dict(conf)})
     with plain_errors():

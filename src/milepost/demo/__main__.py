@@ -11,10 +11,12 @@ from milepost.broker.embedded import EmbeddedBroker
 from milepost.cli.output import Sentence, quiet_streams
 from milepost.cli.sections import print_sections
 from milepost.demo.clients import client_of
+from milepost.demo.pipeline import OUT, WORK, run_pipeline, what_is_missing, write_pipeline
 from milepost.demo.visits import (
     CONFIG,
     MORE_VISITS,
     PARTITIONS,
+    SESSIONS,
     TOPIC,
     VISITS,
     more_visits,
@@ -31,6 +33,7 @@ from milepost.record.records import Record
 from milepost.segment import names
 
 DIRECTORY = "milepost-demo"
+PIPELINE_DIRECTORY = "milepost-demo-pipeline"
 PROGRAM = ".venv/bin/milepost"
 GROUP = "demo"
 ASKED_TIME = 1_526_384_718_288
@@ -54,8 +57,9 @@ def demonstrate(directory: str = DIRECTORY) -> None:
     write_topic(directory, disk)
     found = show_log(directory, disk)
     show_broker(directory, found)
+    pipeline = show_pipeline(directory, disk)
     click.echo()
-    print_sections([Section("What to try next", tuple(next_steps(directory)))])
+    print_sections([Section("What to try next", tuple(next_steps(directory, pipeline)))])
 
 
 # The log.
@@ -161,7 +165,55 @@ def show_broker(directory: str, found: Record) -> None:
     print_sections([Section("A BROKER OVER THE SAME DIRECTORY", tuple(lines))])
 
 
-def next_steps(directory: str) -> list[str]:
+# The pipeline.
+
+
+def show_pipeline(directory: str, disk: Disk) -> str | None:
+    """Run the pipeline over the segments and say where everything is; its file, or None where Spark cannot run."""
+    click.echo()
+    missing = what_is_missing()
+    if missing is not None:
+        print_sections([Section("A SPARK PIPELINE OVER THE SAME SEGMENTS", tuple(wrapped(f"Not shown: {missing}.")))])
+        return None
+    file = write_pipeline(PIPELINE_DIRECTORY, directory, disk)
+    print_sections(
+        [
+            Section(
+                "A SPARK PIPELINE OVER THE SAME SEGMENTS",
+                tuple(wrapped(f"{PROGRAM} pipeline run {file} takes a minute, most of it for Spark to start …")),
+            )
+        ]
+    )
+    began = time.perf_counter()
+    told = run_pipeline(file, directory, disk)
+    seconds = time.perf_counter() - began
+    here = f"{disk.resolve('.')}/"
+    lines = [
+        "",
+        *(f"{INDENT}{line.replace(here, '')}" for line in told[:-1]),
+        "",
+        f"{INDENT}done after {seconds:.0f} seconds; all of it is here:",
+        "",
+        *(f"{INDENT * 2}{place:<44}{what}" for place, what in places(directory)),
+    ]
+    for line in lines:
+        click.echo(line)
+    return file
+
+
+def places(directory: str) -> list[tuple[str, str]]:
+    out = f"{PIPELINE_DIRECTORY}/{OUT}"
+    return [
+        (f"{out}/report.html", "the report: open it in a browser"),
+        (f"{out}/{TOPIC}", "all visits, as Parquet by hour"),
+        (f"{out}/sessions", "sessions of visitors, by a batch query"),
+        (f"{out}/pages", "visits of pages in 10 seconds, by a stream"),
+        (f"{directory}/{SESSIONS}-0", "the sessions again, as a topic"),
+        (f"{PIPELINE_DIRECTORY}/{WORK}", "state, checkpoints and evidence"),
+    ]
+
+
+def next_steps(directory: str, pipeline: str | None) -> list[str]:
     partition = f"{directory}/{TOPIC}-0"
     commands = [
         f"{PROGRAM} explain {partition} --offset 42",
@@ -170,6 +222,7 @@ def next_steps(directory: str) -> list[str]:
         f"{PROGRAM} dump {partition} --print-data-log",
         f"{PROGRAM} verify {directory}",
         f"{PROGRAM} tune {partition}",
+        *([f"{PROGRAM} pipeline run {pipeline} --dry-run"] if pipeline is not None else []),
         "",
         f"{PROGRAM} serve --data {directory}",
         "",

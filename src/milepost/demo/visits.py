@@ -17,7 +17,8 @@ MORE_VISITS = 500
 FIRST_VISIT = 1_526_384_700_000  # 2018-05-15, the day of the articles' example
 CONFIG = {"segment.bytes": 4096, "index.interval.bytes": 256, "segment.index.bytes": 4096}
 PAGES = ("/", "/docs", "/download", "/community", "/blog")
-TOPICS = (TOPIC, "__consumer_offsets")
+SESSIONS = "sessions"  # what the Spark pipeline writes back
+TOPICS = (TOPIC, SESSIONS, "__consumer_offsets")
 TOP_FILES = {
     ".kafka_cleanshutdown",
     ".lock",
@@ -25,6 +26,7 @@ TOP_FILES = {
     "log-start-offset-checkpoint",
     "meta.properties",
     "milepost.cluster.json",
+    "milepost.sink.json",
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
 }

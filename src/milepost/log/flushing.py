@@ -183,7 +183,9 @@ class FlushableLog(AppendableLog):
         self.settle()
         self.is_closed = True
         active = self.segments.active
-        if self.is_failed or self.is_read_only or (self.recovery_point == self.end_offset and not active.is_active):
+        is_untouched = self.recovery_point == self.end_offset and not active.is_active
+        # A segment that was rolled and never written to has no indexes yet, and Kafka wants to see some.
+        if self.is_failed or self.is_read_only or (is_untouched and self.pool.disk.exists(active.path(names.INDEX))):
             return lambda: None  # nothing has changed since it was loaded: of ten thousand partitions that goes for most
         try:
             active.seal()

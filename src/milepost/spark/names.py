@@ -13,7 +13,7 @@ PUBLIC = {
     "load": "milepost.spark.jobs.load",
     "read": "milepost.spark.frames",
     "reindex": "milepost.spark.jobs.reindex",
-    "session": "milepost.spark.session",
+    "session": "milepost.spark.spark_session",
     "stats": "milepost.spark.jobs.stats",
     "verify": "milepost.spark.jobs.verify",
 }

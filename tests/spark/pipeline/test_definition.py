@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from milepost.errors import InvalidArgument
+from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk
 from milepost.spark.pipeline.definition import parse_pipeline, read_pipeline
+from milepost.spark.pipeline.loading import new_files
 from milepost.spark.pipeline.run import plan
 from milepost.spark.pipeline.state import PipelineState
 
@@ -67,29 +68,68 @@ def test_file_that_is_not_there():
 
 def test_plan_says_what_would_be_done_and_changes_nothing(tmp_path):
     (tmp_path / "p.yml").write_text(GOOD)
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "a.json").write_text("{}")
+    (tmp_path / "events" / "_SUCCESS").write_text("")
     lines = list(plan(read_pipeline(str(tmp_path / "p.yml"))))
     assert lines == [
-        f"1 load: json files in {tmp_path}/events to topic t in {tmp_path}/data",
+        f"1 load: 1 new json files in {tmp_path}/events to topic t in {tmp_path}/data",
         f"2 transform: SQL over t (not there yet) to {tmp_path}/out, topic u",
         f"3 report: report to {tmp_path}/out/report.html",
     ]
-    assert [path.name for path in tmp_path.iterdir()] == ["p.yml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events", "p.yml"]
+
+
+def test_plan_of_a_pipeline_without_its_files(tmp_path):
+    (tmp_path / "p.yml").write_text(GOOD)
+    with pytest.raises(InvalidArgument, match="events: no such directory; it should hold the files to load"):
+        list(plan(read_pipeline(str(tmp_path / "p.yml"))))
 
 
 def test_run_that_did_not_finish_is_gone_on_with(tmp_path):
     state = PipelineState(str(tmp_path / "w"), Disk())
-    assert not state.begin()
+    assert not state.begin("a")
     state.note("1 load", is_done=True)
     state.note("2 transform", ends={"t": {"0": 5}})
     again = PipelineState(str(tmp_path / "w"), Disk())
-    assert again.begin()
+    assert again.begin("a")
     assert again.run == 1
     assert again.is_done("1 load")
     assert again.of("2 transform")["ends"] == {"t": {"0": 5}}
     again.end()
     third = PipelineState(str(tmp_path / "w"), Disk())
-    assert not third.begin()
+    assert not third.begin("a")
     assert (third.run, third.is_done("1 load"), third.of("2 transform")) == (2, False, {})
+
+
+def test_run_that_did_not_finish_is_over_when_the_pipeline_is_another_one(tmp_path):
+    state = PipelineState(str(tmp_path / "w"), Disk())
+    state.begin("a")
+    state.note("1 load", is_done=True)
+    state.note_loaded("1 load", {"a.json": 2})
+    again = PipelineState(str(tmp_path / "w"), Disk())
+    assert not again.begin("b")
+    assert (again.run, again.id, again.is_done("1 load"), again.loaded) == (2, state.id, False, {"1 load": {"a.json": 2}})
+    assert parse(GOOD).digest != parse(GOOD.replace("SELECT *", "SELECT a")).digest
+
+
+def test_state_that_no_pipeline_wrote(tmp_path):
+    (tmp_path / "pipeline.json").write_text("[]")
+    with pytest.raises(KafkaStorage, match=r"pipeline\.json: not what a pipeline wrote .*; move it away to begin anew"):
+        PipelineState(str(tmp_path), Disk())
+
+
+def test_file_that_changed_after_it_was_loaded(tmp_path):
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "a.json").write_text("{}")
+    state = PipelineState(str(tmp_path / "w"), Disk())
+    state.note_loaded("1 load", {"a.json": 1})
+    (load, *_) = parse(GOOD, str(tmp_path)).stages
+    with pytest.raises(InvalidArgument, match=r"a\.json was loaded with 1 bytes and has 2 now; put new events into new files"):
+        new_files(Disk(), load, state)
+    (tmp_path / "events" / "a.json").write_text("{")
+    (tmp_path / "events" / "b.json").write_text("{}")
+    assert new_files(Disk(), load, state) == {"b.json": 2}
 
 
 def test_shipped_example_is_understood():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Mapping
 
 from milepost.config.broker import BrokerConfig
@@ -20,8 +21,10 @@ from milepost.log.partition_name import TopicPartition, topic_name_fault
 from milepost.spark.jobs.job import make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.log_files.transport import LogFilesTransport
-from milepost.spark.sink.commit import FILE_NAME
+from milepost.spark.sink.commit import FILE_NAME, Commit
+from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.partition_counts import in_directory
+from milepost.spark.sink.staging import COMMIT_FILE
 
 BATCH = 0
 
@@ -36,11 +39,22 @@ def is_done(disk: Disk, data: str, name: str) -> bool:
     """Whether a job of this name was committed to the data directory."""
     try:
         noted = json.loads(read_file(disk, f"{data}/{FILE_NAME}"))
-        return int(noted["queries"].get(name, BATCH - 1)) >= BATCH
+        found = int(noted["queries"].get(name, BATCH - 1)) >= BATCH
     except FileNotFoundError:
         return False
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaStorage(f"{data}/{FILE_NAME}: not what a sink wrote ({error}); restore it, or move it away") from error
+    if found:
+        _show(disk, data, name)
+    return found
+
+
+def _show(disk: Disk, data: str, name: str) -> None:
+    """Finish the commit if it was killed at its very end: named already, and not seen by readers yet."""
+    options = SinkOptions(posixpath.normpath(data), None)
+    staged = disk.listdir(options.staging) if disk.exists(options.staging) else []
+    if any(disk.exists(f"{options.staging}/{job}/{COMMIT_FILE}") for job in staged):
+        Commit(options, f"{options.staging}/finishing").run((), name, BATCH)
 
 
 def ensure_free(disk: Disk, data: str) -> None:

@@ -1,8 +1,8 @@
 """The stage that says in SQL what should become of records: topics in, tables and topics out.
 
 A topic's values are JSON, or lines of CSV; `schema` names the fields that are read of them, as columns of a view. The columns `_key`,
-`_time` and `_offset` are the record's own. A value that is no JSON gives nulls, and itself in `_corrupt_record` if the schema has that. What
-the query gives is written as Parquet (replaced as a whole) or to a topic (each row as JSON, appended).
+`_time` and `_offset` are the record's own. A value that is no JSON gives nulls, and itself in `_corrupt_record` if the schema has that.
+What the query gives is written as Parquet (replaced as a whole) or to a topic (each row as JSON, appended).
 
 With `stream` the same runs as a streaming query over what is new, up to the end there is now, and remembers in its checkpoint how far it
 came; aggregations over time need a `watermark`, and give a window when the watermark has passed it. Without `stream` the whole topic is
