@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from milepost import open_log
 from milepost.cli.main import main as milepost
+from milepost.demo import __main__ as demo
 from milepost.demo import clients
 from milepost.demo.__main__ import main
 from milepost.demo.visits import PARTITIONS, visit
@@ -21,7 +22,9 @@ from milepost.record.partitioner import partition_for
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
+    """Where it runs, without its Spark part: that takes half a minute, and the last test runs the whole."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "what_is_missing", lambda: "Java was not found")
     return tmp_path
 
 
@@ -132,10 +135,28 @@ def test_commands_it_proposes_work(here, capsys):
     assert process.returncode == 0
 
 
-def test_make_demo_runs_the_module(here):
+def test_without_java_the_pipeline_is_left_out_in_a_sentence(here, capsys):
+    assert main() == 0
+    assert "A SPARK PIPELINE OVER THE SAME SEGMENTS\n   Not shown: Java was not found.\n" in capsys.readouterr().out
+    assert not (here / "milepost-demo-pipeline").exists()
+
+
+def test_make_demo_runs_the_module_and_the_pipeline_leaves_what_it_names(tmp_path):
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()
     assert "$(BIN)/python -m milepost.demo" in makefile
-    process = subprocess.run([sys.executable, "-m", "milepost.demo"], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "milepost.demo"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.startswith("The topic page_visits with 5 partitions, in ./milepost-demo\n")
     assert process.stderr == ""
+    assert process.stdout.startswith("The topic page_visits with 5 partitions, in ./milepost-demo\n")
+    assert "2 transform: Parquet in milepost-demo-pipeline/out/sessions; topic sessions" in process.stdout
+    assert "3 transform: 1,500 records streamed to Parquet in milepost-demo-pipeline/out/pages" in process.stdout
+    named = re.findall(r"^      (milepost-demo\S+) ", process.stdout, re.MULTILINE)
+    assert len(named) == 6
+    for place in named:
+        assert (tmp_path / place).exists(), place
+    dry_run = next(command for command in proposed(process.stdout) if command[0] == "pipeline")
+    shown = subprocess.run(
+        [sys.executable, "-m", "milepost.cli", *dry_run], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert shown.returncode == 0, shown.stderr

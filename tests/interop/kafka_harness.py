@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from milepost.client.addresses import Address
+from milepost.client.connection import Connection
+from milepost.protocol.messages import MetadataRequest
 from tests.interop.toolchain import java_command
 
 VERSION = "3.9.1"
@@ -137,6 +140,17 @@ class KafkaBroker:
         self.broker = self._java("broker", "kafka.Kafka", str(path))
         # The socket server takes connections only when the logs are loaded and the broker is registered.
         self.broker.wait_for(self.port)
+        self._wait_for_controller()
+
+    def _wait_for_controller(self) -> None:
+        """Until clients are told of a controller, without which no topic can be made."""
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            with Connection(Address("127.0.0.1", self.port), timeout=READY_SECONDS) as connection:
+                if connection.ask(MetadataRequest(topics=[])).controller_id >= 0:
+                    return
+            assert time.monotonic() < deadline, f"no controller after {READY_SECONDS} s:\n{self.output()[-8000:]}"
+            time.sleep(0.05)
 
     def stop(self) -> None:
         self._end_broker(signal.SIGTERM)

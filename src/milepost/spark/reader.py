@@ -36,6 +36,7 @@ class MilepostReader(DataSourceReader):
 
             return [InputPartition(split) for split in plan_view(self.options)]
         with open_transport(self.options) as transport:
+            transport.hold_still()
             return [InputPartition(split) for split in self.plan(transport)]
 
     def plan(self, transport: Transport) -> list[Split]:

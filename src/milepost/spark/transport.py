@@ -71,6 +71,9 @@ class Transport(abc.ABC):
     def plan(self, ranges: Sequence[OffsetRange]) -> list[Split]:
         """The tasks for ranges that lie between earliest and latest, sized as the options say."""
 
+    def hold_still(self) -> None:  # noqa: B027  a broker cannot
+        """For a batch query: every later answer may come from one look at the log, which costs less and agrees with itself."""
+
     def close(self) -> None:  # noqa: B027  not every transport holds something
         """Give back what it holds."""
 

@@ -1,7 +1,8 @@
 """Reading a log from its files: which partitions, from where to where, in which tasks.
 
-Every call lists the directories again, so a stream sees new segments and partitions; what is remembered between calls is where the
-active segment ended and which transactions were open there, and both are checked against the file before they are used.
+Every call lists the directories again, so a stream sees new segments and partitions, unless the transport is told to hold still; what
+is remembered between calls is where the active segment ended and which transactions were open there, and both are checked against the
+file before they are used.
 
 The end of a partition is the checkpointed high watermark of its data directory where that names it, and otherwise the last whole batch:
 a copied or an embedded log has no checkpoint, and nobody else's records in it. Records between the two are mentioned once.
@@ -58,10 +59,17 @@ class LogFilesTransport(Transport):
         self._ends: dict[TopicPartition, LogEnd] = {}
         self._open: dict[TopicPartition, OpenTransactions] = {}
         self._told: set[TopicPartition] = set()
+        self._held: Listing | None = None
 
     # What is there.
 
+    def hold_still(self) -> None:
+        self._held = self._list()
+
     def listing(self) -> Listing:
+        return self._list() if self._held is None else self._held
+
+    def _list(self) -> Listing:
         return list_partitions(self.disk, self.options.paths, self.options.follow_symlinks, self.options.subscription.wants)
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
@@ -130,6 +138,8 @@ class LogFilesTransport(Transport):
             try:
                 return work(self.listing())
             except FileNotFoundError as error:
+                if self._held is not None:
+                    self.hold_still()
                 if attempt == ATTEMPTS - 1:
                     raise KafkaStorage(f"{error.filename}: deleted while the log was looked at, {ATTEMPTS} times") from error
             except OSError as error:
