@@ -181,6 +181,7 @@ class Broker:
             connections_max_idle_ms=config.connections_max_idle_ms,
             limits=limits,
             pooled=config.request_channel_mode == "pooled",
+            busy_poll=config.milepost_busy_poll,
         )
 
     def _topic_id_on_disk(self, directory: str) -> str | None:

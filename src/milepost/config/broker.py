@@ -126,6 +126,7 @@ class BrokerConfig(Configuration):
     request_channel_mode: str = declare(
         S, "inline", "ours: handle requests on the network thread, or in a pool", choices=("inline", "pooled")
     )
+    milepost_busy_poll: bool = declare(B, True, "ours: stay awake for a moment after an answer when requests come one by one")
 
     # Metrics.
     milepost_metrics_port: int | None = declare(

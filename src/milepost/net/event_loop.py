@@ -22,6 +22,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
+from milepost.net.busy_poll import BusyPoll, has_cores
+
 logger = logging.getLogger("milepost.net")
 
 READ = select.EPOLLIN
@@ -30,6 +32,7 @@ GONE = select.EPOLLHUP | select.EPOLLERR
 
 Task = Callable[[], object]
 OnReady = Callable[[int], None]
+Poll = Callable[[float, float], list[tuple[int, int]]]
 
 
 class Timer:
@@ -46,9 +49,11 @@ class Timer:
 
 
 class EventLoop:
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic):
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, *, busy_poll: bool = False):
         self.monotonic = monotonic
         self._epoll = select.epoll()
+        self._poll: Poll = self._sleep
+        self._busy_poll = busy_poll
         self._handlers: dict[int, OnReady] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = count()
@@ -111,6 +116,8 @@ class EventLoop:
 
     def run(self) -> None:
         self._thread = threading.get_ident()
+        if self._busy_poll and threading.current_thread() is threading.main_thread() and has_cores():
+            self._poll = BusyPoll(self._epoll, self.monotonic).poll
         self.is_running = True
         while self.is_running:
             self.run_once()
@@ -126,7 +133,7 @@ class EventLoop:
         busy = before - self.now
         if busy > self.longest_pass:
             self.longest_pass = busy
-        ready = self._epoll.poll(self._patience(timeout, before))
+        ready = self._poll(self._patience(timeout, before), before)
         self.now = now = self.monotonic()
         self.idle_seconds += now - before
         handlers = self._handlers
@@ -138,6 +145,9 @@ class EventLoop:
             self._posted.popleft()()
         if self._timers and self._timers[0][0] <= now:
             self._run_due(now)
+
+    def _sleep(self, patience: float, _: float) -> list[tuple[int, int]]:
+        return self._epoll.poll(patience)
 
     def _patience(self, timeout: float | None, now: float) -> float:
         if self._posted:

@@ -61,6 +61,7 @@ class ServerSettings:
     connections_max_idle_ms: int = 600_000
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     pooled: bool = False
+    busy_poll: bool = False
 
 
 class SocketServer:
@@ -75,7 +76,7 @@ class SocketServer:
         fatal: Callable[[BaseException], None] | None = None,
     ):
         self.settings = settings or ServerSettings()
-        self.loop = EventLoop()
+        self.loop = EventLoop(busy_poll=self.settings.busy_poll and not self.settings.pooled)
         self._control_loop = EventLoop() if control_listener else None
         self._fatal = fatal or self._stop_after
         self._user_on_closed = on_closed
