@@ -115,13 +115,21 @@ class Broker:
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)
         self.offsets_topic = InternalTopic(
-            self, "__consumer_offsets", self.config.offsets_topic_num_partitions, self.config.offsets_topic_segment_bytes
+            self,
+            "__consumer_offsets",
+            self.config.offsets_topic_num_partitions,
+            {"compression.type": "producer", "segment.bytes": str(self.config.offsets_topic_segment_bytes)},
         )
         self.transactions_topic = InternalTopic(
             self,
             "__transaction_state",
             self.config.transaction_state_log_num_partitions,
-            self.config.transaction_state_log_segment_bytes,
+            {
+                "compression.type": "uncompressed",
+                "min.insync.replicas": "1",  # there is one
+                "segment.bytes": str(self.config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
         )
         known = set(self.cluster.topics)
         self.taken_over = self.cluster.adopt(

@@ -24,15 +24,11 @@ Done = Callable[[int], None]
 
 
 class InternalTopic:
-    def __init__(self, broker: Broker, name: str, partition_count: int, segment_bytes: int):
+    def __init__(self, broker: Broker, name: str, partition_count: int, configs: dict[str, str]):
         self.name = name
         self._broker = broker
         self._partition_count = partition_count
-        self.configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(segment_bytes),
-        }
+        self.configs = {"cleanup.policy": "compact", **configs}
 
     @property
     def partition_count(self) -> int:
