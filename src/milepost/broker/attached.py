@@ -73,8 +73,8 @@ class AttachedBroker(Broker):
             topic = self.cluster.topics[name.topic]
             self.replicas.host(name, topic.topic_id, topic.topic_id_text)
         self.use_config(self.config)
-        self.offsets_topic = MemoryTopic(self, "__consumer_offsets", self.config.offsets_topic_num_partitions, 0)
-        self.transactions_topic = MemoryTopic(self, "__transaction_state", self.config.transaction_state_log_num_partitions, 0)
+        self.offsets_topic = MemoryTopic(self, "__consumer_offsets", self.config.offsets_topic_num_partitions, {})
+        self.transactions_topic = MemoryTopic(self, "__transaction_state", self.config.transaction_state_log_num_partitions, {})
         self._start_coordinators()
 
     def _cluster_id(self) -> str:
