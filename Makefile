@@ -1,12 +1,11 @@
-# milepost: make setup | test | test-pure | demo | bench | bench-broker | trouble | compatibility | clean
+# milepost: make setup | test | test-pure | demo | bench | bench-broker | bench-spark | trouble | compatibility | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# kazoo joins as [zookeeper] when its package arrives.
-EXTRAS := cli,arrow,spark,delta,zookeeper,test
+EXTRAS := cli,arrow,spark,connect,delta,zookeeper,test
 KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
-.PHONY: setup test test-pure lint demo bench bench-broker trouble compatibility clean
+.PHONY: setup test test-pure lint demo bench bench-broker bench-spark trouble compatibility clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed $(VENV)/.kernel
@@ -50,6 +49,14 @@ bench: setup
 # Against Apache Kafka, where Java and Maven are there; BENCH="--rounds 3 --figures 64k,consume" for less.
 bench-broker: setup
 	$(BIN)/python -m benchmarks.broker $(BENCH)
+
+# Against Spark's own connector to Kafka, fetched by Maven.
+bench-spark: setup
+	$(BIN)/python -m benchmarks.spark.read
+	$(BIN)/python -m benchmarks.spark.wire
+	$(BIN)/python -m benchmarks.spark.jobs
+	$(BIN)/python -m benchmarks.spark.sink
+	$(BIN)/python -m benchmarks.spark.scaling
 
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
