@@ -25,7 +25,7 @@ import difflib
 import json
 import logging
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from milepost.errors import InvalidArgument
@@ -102,7 +102,7 @@ class SourceOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         options = OptionMap(given)
-        _refuse_unknown(options)
+        refuse_unknown(options, KNOWN)
         kafka = {name[6:]: options[name] for name in options if name.startswith("kafka.")}
         for name, advice in REFUSED.items():
             if name in kafka:
@@ -119,7 +119,8 @@ class SourceOptions:
         for name in () if streaming else STREAM_ONLY:
             if name in options:
                 logger.warning("%s has no effect in a batch query", name)
-        least, most = (number(options, name) for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
+        limits = options if streaming else OptionMap({})
+        least, most = (number(limits, name) for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
         if least is not None and most is not None and least > most:
             raise InvalidArgument(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, {most}")
         view = choice(options, "view", VIEWS)
@@ -147,10 +148,10 @@ class SourceOptions:
             min_partitions=number(options, "minPartitions"),
             max_records_per_partition=number(options, "maxRecordsPerPartition"),
             max_bytes_per_partition=size(options, "maxBytesPerPartition"),
-            max_offsets_per_trigger=most if streaming else None,
-            min_offsets_per_trigger=least if streaming else None,
-            max_bytes_per_trigger=size(options, "maxBytesPerTrigger") if streaming else None,
-            max_trigger_delay_ms=duration_ms(options.get("maxTriggerDelay", "15m"), "maxTriggerDelay"),
+            max_offsets_per_trigger=most,
+            min_offsets_per_trigger=least,
+            max_bytes_per_trigger=size(limits, "maxBytesPerTrigger"),
+            max_trigger_delay_ms=duration_ms(limits.get("maxTriggerDelay", "15m"), "maxTriggerDelay"),
             include_headers=flag(options, "includeHeaders", False),
             read_committed=_is_committed(kafka.get("isolation.level")),
             view=view,
@@ -160,7 +161,7 @@ class SourceOptions:
             end_of_log=choice(options, "endOfLog", (HIGH_WATERMARK, LOG_END)),
             pushdown=flag(options, "pushdown", False),
             timestamps_ordered=flag(options, "timestampsOrdered", False),
-            commit_group=options.get("commitGroupId") if streaming else None,
+            commit_group=limits.get("commitGroupId"),
             poll_timeout_ms=number(options, "kafkaConsumer.pollTimeoutMs", 0) or DEFAULT_POLL_TIMEOUT_MS,
             fetch_retries=3 if fetch_retries is None else fetch_retries,
             fetch_retry_interval_ms=10 if retry_interval is None else retry_interval,
@@ -207,8 +208,9 @@ def _is_committed(level: str | None) -> bool:
     return level == "read_committed"
 
 
-def _refuse_unknown(options: OptionMap) -> None:
-    known = {name.lower(): name for name in KNOWN}
+def refuse_unknown(options: OptionMap, names: Iterable[str]) -> None:
+    """What is nearly one of the names is taken for it, and refused; the rest is named in a warning."""
+    known = {name.lower(): name for name in names}
     for name in options:
         if name in known or name.startswith("kafka."):
             continue

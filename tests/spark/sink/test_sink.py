@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pyarrow as pa
 import pytest
 
 import milepost
-from milepost.errors import DirectoryLocked, InvalidArgument
+from milepost.client.connection import Connection
+from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument
 from milepost.files import Disk
 from milepost.log.partition_name import TopicPartition
+from milepost.protocol.messages import ProduceResponse
 from milepost.record.batches import iter_batches
 from milepost.record.partitioner import partition_for
 from milepost.spark.sink.commit import Commit
-from milepost.spark.sink.options import SinkOptions
+from milepost.spark.sink.options import KNOWN, SinkOptions
 from milepost.spark.sink.rows import check_columns
 from milepost.spark.sink.staging import StagedFile, sweep
 from milepost.spark.sink.task import stage
@@ -298,6 +301,35 @@ def test_rows_are_produced(tmp_path):
     assert all(row["partition"] == partition_for(row["key"], 3) for row in found)
 
 
+@pytest.mark.parametrize("lost", [1, 2, 5])
+def test_answers_that_are_lost_double_nothing_within_a_task(tmp_path, monkeypatch, lost):
+    """The broker has stored a batch, and the connection breaks before it can say so: every so many answers, again and again."""
+    values = [f"{number}" for number in range(300)]
+    answers, real = [0], Connection.receive
+
+    def receive(self: Connection, timeout: float | None = None) -> Any:
+        answer = real(self, timeout)
+        if isinstance(answer, ProduceResponse):
+            answers[0] += 1
+            # When it is asked again, it is answered.
+            if answers[0] % (lost + 1) == 0:
+                self.close()
+                raise BrokerUnavailable("the connection broke")
+        return answer
+
+    with milepost.Broker(tmp_path / "data") as running:
+        running.create_topic("t", partitions=2)
+        chosen = SinkOptions.parse(
+            {"kafka.bootstrap.servers": running.bootstrap_servers, "topic": "t", "kafka.batch.size": "500"}
+        )
+        monkeypatch.setattr(Connection, "receive", receive)
+        assert produce(rows(key=values, value=values), chosen, 0) == 300
+        monkeypatch.undo()
+        found = read_rows({"kafka.bootstrap.servers": running.bootstrap_servers, "subscribe": "t"})
+    assert answers[0] > 8
+    assert sorted(int(row["value"]) for row in found) == list(range(300))
+
+
 # Rules.
 
 
@@ -334,11 +366,33 @@ def test_time_column_must_be_one(tmp_path):
         ({"kafka.bootstrap.servers": "h:1", "kafka.acks": "1"}, "kafka.acks is 1"),
         ({"kafka.bootstrap.servers": "h:1", "kafka.transactional.id": "x"}, "kafka.transactional.id"),
         ({"kafka.bootstrap.servers": "h:1", "kafka.security.protocol": "SSL"}, "secured connection"),
+        (
+            {"kafka.bootstrap.servers": "h:1", "kafka.key.serializer": "x"},
+            "kafka.key.serializer cannot be set: keys are written as",
+        ),
+        ({"path": "a", "kafka.value.serializer": "x"}, "kafka.value.serializer cannot be set: values are written as they are"),
+        ({"path": "a", "segmentByte": "1m"}, "option segmentbyte is unknown; is segmentBytes meant"),
     ],
 )
 def test_options_that_do_not_fit(given, sentence):
     with pytest.raises(InvalidArgument, match=sentence):
         SinkOptions.parse(given)
+
+
+def test_options_that_the_connector_takes_are_taken(caplog):
+    given = {"topic": "t", "includeHeaders": "true", "checkpointLocation": "c", "kafka.linger.ms": "5", "kafka.acks": "-1"}
+    with caplog.at_level(logging.WARNING, "milepost.spark"):
+        SinkOptions.parse({"kafka.bootstrap.servers": "h:1", **given})
+    assert caplog.text == ""
+    with caplog.at_level(logging.WARNING, "milepost.spark"):
+        SinkOptions.parse({"path": "a", "mergeSchema": "true"})
+    assert "option mergeschema is unknown and has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name not in ("checkpointLocation", "queryName")])
+def test_every_option_stands_in_the_table_of_the_page(name):
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text().partition("## Write")[2]
+    assert any(f"`{name}`" in line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
 
 
 def test_staged_files_are_named_by_partition(tmp_path):

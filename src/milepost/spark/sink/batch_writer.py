@@ -19,7 +19,7 @@ from milepost.files import Disk
 from milepost.spark.sink.messages import Written
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.rows import check_columns
-from milepost.spark.sink.staging import remove_tree, sweep
+from milepost.spark.sink.staging import abandon, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class MilepostWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.job:
-            remove_tree(Disk(), self.job)
+            abandon(self.job)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> MilepostWriter:
@@ -72,8 +72,9 @@ def write_task(iterator: Iterator[pa.RecordBatch], options: SinkOptions, job: st
         return Written(produce(iterator, options, context.partitionId()), query=query, job=job)
     from milepost.spark.sink.task import stage
 
-    # Padded: the commit appends the files by name, in the order of the tasks.
-    attempt = f"{context.partitionId():06d}-{context.taskAttemptId():012d}"
+    # Padded: the commit appends the files by name, in the order of the tasks. Spark's own number of an attempt would not do: a driver that
+    # was restarted counts from 0 again, and a batch of a stream is staged where its killed attempt was.
+    attempt = f"{context.partitionId():06d}-{uuid.uuid4().hex[:12]}"
     files = stage(iterator, options, job, context.partitionId(), attempt)
     return Written(sum(file.records for file in files), files, query, job)
 

@@ -1,16 +1,17 @@
 """Making staged batches part of a log: all of a job's, once, whatever is killed when.
 
     1  take the directory's lock
-    2  what an interrupted commit of another job appended, and nobody can have seen, is cut off again; one that came as far as being named
-       in milepost.sink.json is finished instead
+    2  an interrupted commit of another job that came as far as being named in milepost.sink.json is finished; what any other appended, and
+       nobody can have seen, is cut off again
     3  a stream's batch that milepost.sink.json names as written is done: nothing happens
     4  write JOB/commit.json: for each partition the end of its log, and the staged files in their order
     5  append the files, each batch re-based to the end of the log (its CRC does not cover offset and epoch)
     6  flush; name the batch in milepost.sink.json; move the high watermarks; let go
 
-Readers go by the checkpointed high watermarks, which are written once, at the end: they see all of it or nothing. A commit of a stream that
-was interrupted is taken up by the next attempt at the same batch: it finds commit.json, sees from the log how many of the batches are
-there already (from the noted end on, with the CRCs of the staged ones), and appends the rest.
+Readers go by the checkpointed high watermarks, which are written once, at the end: they see all of it or nothing. A commit under an id that
+was interrupted (a stream's batch, or a write with commitId) is taken up by the next attempt under this id: it finds commit.json, sees from
+the log how many of the batches are there already (from the noted end on, with the CRCs of the staged ones), and appends the rest. So
+nothing comes twice even if a broker was started over the directory in between, for which everything in a log counts.
 
 `milepost.sink.json` in the data directory (Kafka ignores it): `{"version": 1, "queries": {"QUERY ID": LAST BATCH ID}}`.
 """
@@ -48,7 +49,8 @@ class Commit:
         assert options.path is not None
         self.options = options
         self.path = options.path
-        self.job = job
+        self.staged = self.job = job
+        """Where this attempt has staged its files; where what is committed was staged, which may be an earlier attempt's."""
         self.disk = disk or Disk()
 
     def run(self, files: Sequence[StagedFile], query: str | None = None, batch_id: int | None = None) -> int:
@@ -60,6 +62,7 @@ class Commit:
         logs.startup()
         try:
             self._show_what_is_there(logs)
+            self._take_up(query, batch_id)
             self._settle_interrupted(logs)
             if query is not None and batch_id is not None and self._committed(query) >= batch_id:
                 logger.info("batch %d of query %s is in %s already", batch_id, query, self.path)
@@ -69,7 +72,14 @@ class Commit:
         finally:
             logs.shutdown()
         remove_tree(self.disk, self.job)
+        remove_tree(self.disk, self.staged)
         return records
+
+    def _take_up(self, query: str | None, batch_id: int | None) -> None:
+        """An interrupted commit under the same id is finished instead of begun anew: some of it may have been seen meanwhile."""
+        for job, noted in self._begun():
+            if query is not None and (noted.get("query"), noted.get("batch")) == (query, batch_id):
+                self.job = job
 
     def _commit(self, logs: LogManager, files: Sequence[StagedFile], query: str | None, batch_id: int | None) -> int:
         plan = self._plan(logs, files, query, batch_id)
@@ -91,25 +101,43 @@ class Commit:
                 log.update_high_watermark(log.end_offset)
 
     def _settle_interrupted(self, logs: LogManager) -> None:
-        staging = os.path.dirname(self.job)
-        for other in sorted(self.disk.listdir(staging)):
-            path = f"{staging}/{other}/{COMMIT_FILE}"
-            if not self.disk.exists(path):
-                continue
-            noted = json.loads(read_file(self.disk, path))
-            query, batch_id = noted.get("query"), noted.get("batch")
-            is_committed = query is not None and self._committed(query) >= batch_id
-            if f"{staging}/{other}" == self.job and not is_committed:
-                continue
-            for each in noted["partitions"]:
-                log = logs.get(TopicPartition(each["topic"], each["partition"]))
-                if log is None or not log.high_watermark <= each["start"] < log.end_offset:
-                    continue
-                if is_committed:
+        """Show what other commits have named, then cut off what they have not: what is named may lie where something was cut off before."""
+        begun = list(self._begun())
+        settled = [job for job, noted in begun if self._is_named(noted)]
+        for job, noted in begun:
+            for log, start in planned_logs(logs, noted) if job in settled else ():
+                if log.high_watermark <= start < log.end_offset:
                     log.update_high_watermark(log.end_offset)
-                else:
-                    logger.warning("%s: cut back to %d: a commit was interrupted there", log.partition, each["start"])
-                    log.truncate_to(each["start"])
+        for job, noted in begun:
+            if job not in settled and job != self.job and self._cut_off(logs, noted):
+                settled.append(job)
+        checkpoint(logs)
+        for job in settled:
+            self.disk.unlink(f"{job}/{COMMIT_FILE}")
+
+    def _cut_off(self, logs: LogManager, noted: dict[str, Any]) -> bool:
+        """Whether nothing is left of it. What somebody may have seen, a broker's consumer, say, stays: whoever runs it again under its id
+        must know what is there."""
+        seen = False
+        for log, start in planned_logs(logs, noted):
+            if log.high_watermark > start:
+                seen = True
+            elif log.end_offset > start:
+                logger.warning("%s: cut back to %d: a commit was interrupted there", log.partition, start)
+                log.truncate_to(start)
+        return not seen or noted.get("query") is None
+
+    def _begun(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Jobs whose commit has begun and not ended, and what it was to be."""
+        staging = os.path.dirname(self.job)
+        for name in sorted(self.disk.listdir(staging)):
+            path = f"{staging}/{name}/{COMMIT_FILE}"
+            if self.disk.exists(path):
+                yield f"{staging}/{name}", json.loads(read_file(self.disk, path))
+
+    def _is_named(self, noted: dict[str, Any]) -> bool:
+        query = noted.get("query")
+        return query is not None and self._committed(query) >= noted["batch"]
 
     # What was done.
 
@@ -156,8 +184,10 @@ class Commit:
         return found
 
     def _append(self, logs: LogManager, plan: dict[tuple[str, int], dict[str, Any]]) -> int:
-        for topic in {topic for topic, _ in plan}:
+        for topic in sorted({topic for topic, _ in plan}):
             self._make_topic(logs, topic)
+        # A log that no checkpoint names is read to its end, so all are named before anything is appended.
+        checkpoint(logs)
         records = 0
         for name, each in plan.items():
             log = logs.logs[TopicPartition(*name)]
@@ -173,14 +203,27 @@ class Commit:
         return records
 
     def _make_topic(self, logs: LogManager, topic: str) -> None:
-        """A topic that is new gets all its partitions, none of which may be read yet."""
-        if any(name.topic == topic for name in logs.logs):
-            return
-        logs.topics.setdefault(topic, LogConfig.parse({"segment.bytes": self.options.segment_bytes}))
-        for number in range(self.options.partitions):
+        """A topic that is new gets all its partitions: the last one first, whose number says how many there are if this is killed."""
+        there = [name.partition for name in logs.logs if name.topic == topic]
+        many = max(there) + 1 if there else self.options.partitions
+        if not there:
+            logs.topics.setdefault(topic, LogConfig.parse({"segment.bytes": self.options.segment_bytes}))
+        for number in reversed(range(many)):
             logs.create(TopicPartition(topic, number))
-        for _ in logs.upkeep.checkpoint(HIGH_WATERMARKS):
-            pass
+
+
+def checkpoint(logs: LogManager) -> None:
+    """Write down how far readers may go."""
+    for _ in logs.upkeep.checkpoint(HIGH_WATERMARKS):
+        pass
+
+
+def planned_logs(logs: LogManager, noted: dict[str, Any]) -> Iterator[tuple[Log, int]]:
+    """The logs that a commit was to append to, as far as they exist, and where each of them ended then."""
+    for each in noted["partitions"]:
+        log = logs.get(TopicPartition(each["topic"], each["partition"]))
+        if log is not None:
+            yield log, each["start"]
 
 
 def read_plan(disk: Disk, path: str) -> dict[tuple[str, int], dict[str, Any]]:

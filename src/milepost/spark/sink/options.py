@@ -12,11 +12,13 @@
     stagingPath                    where tasks put their segments before the commit; next to the directory    (path)
 
 Brokers are spoken to in plain text; an option that asks for security is refused. `kafka.acks` other than all is refused, too: a sink that
-loses what Spark has ticked off is of no use.
+loses what Spark has ticked off is of no use. Serializers are refused as by the connector; `includeHeaders` is accepted as by the
+connector, which also writes headers whenever there is a column of them. Other producer settings are left aside.
 """
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,14 +26,23 @@ from dataclasses import dataclass
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument
 from milepost.spark.option_values import OptionMap, number, size
-from milepost.spark.options import parse_paths
+from milepost.spark.options import parse_paths, refuse_unknown
 from milepost.spark.wire.settings import refuse_security
+
+logger = logging.getLogger("milepost.spark")
 
 FILE_BATCH_BYTES = 512 << 10
 WIRE_BATCH_BYTES = 64 << 10
 MOST_BATCH_BYTES = 1_000_000
 """Kafka's brokers take batches of up to 1,048,588 bytes unless a topic says otherwise."""
 TRANSACTIONAL = "transactional.id"
+KNOWN = (
+    "topic", "path", "partitions", "segmentBytes", "timestampColumn", "commitId", "stagingPath", "includeHeaders",
+    "checkpointLocation", "queryName",
+)  # fmt: skip
+USED = ("compression.type", "batch.size", "acks", "client.id", "security.protocol")
+# The connector sets these itself; a value of the user's would be lost, so it says so.
+REFUSED = {"key.serializer": "keys", "value.serializer": "values"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,13 @@ class SinkOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
         options = OptionMap(given)
+        refuse_unknown(options, KNOWN)
         kafka = {name[6:]: options[name] for name in options if name.startswith("kafka.")}
+        for name, what in REFUSED.items():
+            if name in kafka:
+                raise InvalidArgument(
+                    f"kafka.{name} cannot be set: {what} are written as they are; cast them to string or binary"
+                )
         servers = kafka.pop("bootstrap.servers", "").strip() or None
         paths = parse_paths(options["path"]) if "path" in options else ()
         if len(paths) > 1:
@@ -68,6 +85,8 @@ class SinkOptions:
             raise InvalidArgument(
                 f"kafka.acks is {kafka['acks']}; a sink waits for all replicas in sync: leave it out, or say all"
             )
+        for name in sorted(kafka.keys() - set(USED)):
+            logger.info("kafka.%s has no effect on what is written", name)
         batch_bytes = number(OptionMap(kafka), "batch.size") or (FILE_BATCH_BYTES if paths else WIRE_BATCH_BYTES)
         return cls(
             path=posixpath.normpath(paths[0]) if paths else None,

@@ -7,7 +7,8 @@
         commit.json            written when the commit begins: what is appended where (see `commit`)
 
 A task that fails leaves its files, and nobody reads them: the commit takes those that the task named in its message. Whatever is left of a
-job that ended is removed with it; of one that was killed, when a later write finds it untouched for a day.
+job that ended is removed with it; of one that was killed, when a later write finds it untouched for a day. A commit that was interrupted
+is settled by the next one, whoever's it is; until then commit.json keeps the job.
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ def remove_tree(disk: Disk, path: str) -> None:
         except (IsADirectoryError, PermissionError):
             remove_tree(disk, below)
     disk.rmdir(path)
+
+
+def abandon(job: str) -> None:
+    """Remove what a write staged that failed. Once its commit has begun, it stays: commit.json tells the next one how to undo it."""
+    disk = Disk()
+    if not disk.exists(f"{job}/{COMMIT_FILE}"):
+        remove_tree(disk, job)
 
 
 def sweep(disk: Disk, staging: str, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from milepost.files import Disk
 from milepost.spark.sink.batch_writer import files_of, sink_options, write_task
 from milepost.spark.sink.messages import Written
 from milepost.spark.sink.options import SinkOptions
-from milepost.spark.sink.staging import COMMIT_FILE, remove_tree, sweep
+from milepost.spark.sink.staging import abandon, sweep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,10 +49,8 @@ class MilepostStreamWriter(DataSourceStreamArrowWriter):
         Commit(self.options, written[0].job).run(files_of(messages), written[0].query, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        disk = Disk()
         for job in {message.job for message in messages if isinstance(message, Written) and message.job}:
-            if not disk.exists(f"{job}/{COMMIT_FILE}"):
-                remove_tree(disk, job)
+            abandon(job)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> MilepostStreamWriter:
