@@ -71,13 +71,13 @@ def write_log(
     segment_bytes: int = 1 << 20,
     interval: int = 4096,
 ) -> Path:
-    """The directory of the partition, closed cleanly."""
+    """The directory of the partition, closed cleanly. A log that is there goes on at its end."""
     directory = data / f"{topic}-{partition}"
     config = {"segment.bytes": segment_bytes, "index.interval.bytes": interval}
     data.mkdir(parents=True, exist_ok=True)
     with open_log(str(directory), "a", config, clock=ManualClock(NOW), disk=QuickDisk()) as log:
         sequences: dict[int, int] = {}
-        offset = 0
+        offset = log.end_offset
         for step in steps:
             if isinstance(step, Gap):
                 offset += step.size

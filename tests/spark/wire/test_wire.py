@@ -183,6 +183,15 @@ def test_rows_are_those_of_a_plain_scan(log: list[Step], chosen: dict[str, Any],
                 assert read_rows(asked) == answer
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_of_an_old_format_that_is_smaller_than_a_header_of_today(tmp_path, magic):
+    write_log(tmp_path, "t", 0, [Batch((b"a",), keys=(b"k",), magic=magic), Batch((b"b",), keys=(b"k",), magic=magic)])
+    with milepost.Broker(tmp_path) as running:
+        asked = {"kafka.bootstrap.servers": running.bootstrap_servers, "subscribe": "t"}
+        assert [row["value"] for row in read_rows(asked)] == [b"a", b"b"]
+        assert [row["value"] for row in read_rows({**asked, "startingOffsets": '{"t":{"0":1}}'})] == [b"b"]
+
+
 def test_compacted_end_of_a_range_is_no_reason_to_wait(tmp_path):
     from tests.spark.logs import Gap
 

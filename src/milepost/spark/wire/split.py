@@ -39,7 +39,6 @@ logger = logging.getLogger("milepost.spark")
 
 MAX_WAIT_MS = 500
 LAST_OFFSET_DELTA = 23
-HEADER_SIZE = 61
 MAGIC_AT = 16
 
 
@@ -173,7 +172,8 @@ class RangeReader:
         if not data:
             return reached
         at, size = 0, len(data)
-        while at + HEADER_SIZE <= size:
+        # A message of an old format may be smaller than the header of a batch: only what all of them have may be asked for.
+        while at + MAGIC_AT < size:
             length = int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
             if length <= 0 or at + 12 + length > size:
                 break
