@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from milepost.files import Disk
 from milepost.log.directory_lock import DirectoryLock
 from milepost.log.open import open_log
 from milepost.record.records import Record
+from milepost.spark.jobs import export as module
+from milepost.spark.jobs.delta import add_to_table
 from milepost.spark.jobs.export import export
 from milepost.spark.jobs.job import JobResult
 from tests.quick_disk import QuickDisk
-from tests.spark.jobs.in_process import count_operations, here, kill_at
+from tests.spark.jobs.in_process import OPERATIONS, count_operations, here, kill_at
 from tests.spark.logs import NOW, Batch, End, many_batches, plain_scan, write_log
 
 __all__ = ["here"]
@@ -159,16 +162,63 @@ def test_killed_at_any_moment_and_run_again_nothing_is_lost_and_nothing_comes_tw
         assert list((target / "_milepost" / "staging").iterdir()) == []
 
 
-def test_a_delta_table_has_every_commit_once(data: Path, tmp_path: Path) -> None:
+def test_a_delta_table_has_every_commit_once_wherever_an_export_was_stopped(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deltalake = pytest.importorskip("deltalake", reason="an extra of its own")
-    target = tmp_path / "delta"
-    operations = count_operations(lambda: exported(data, tmp_path / "counted"))
-    kill_at(operations - 3, lambda: exported(data, target, format="delta"))
-    exported(data, target, format="delta")
+
+    def run(target: Path) -> None:
+        exported(data, target, format="delta", commit_bytes=3000)
+
+    operations = stopped_at(monkeypatch, None, lambda: run(tmp_path / "counted"))
+    # Beside those of the disk: the table's own log is written by the package.
+    places = [*range(0, operations, max(1, operations // 12)), "before the table", "after the table"]
+    for place in places:
+        target = tmp_path / f"delta {place}"
+        stopped_at(monkeypatch, place, lambda target=target: run(target))  # type: ignore[misc]
+        run(target)
+        rows = deltalake.DeltaTable(str(target)).to_pyarrow_table().to_pylist()
+        assert Counter((row["partition"], row["offset"], row["value"]) for row in rows) == committed(data), place
     grow(data, 0, 3)
-    exported(data, target, format="delta")
+    run(target)
     rows = deltalake.DeltaTable(str(target)).to_pyarrow_table().to_pylist()
     assert Counter((row["partition"], row["offset"], row["value"]) for row in rows) == committed(data)
+
+
+class Stopped(BaseException):
+    pass
+
+
+def stopped_at(monkeypatch: pytest.MonkeyPatch, place: int | str | None, work: Callable[[], None]) -> int:
+    """Run until a disk operation, or until a commit goes into the table; how many operations were done. Not in a child that is killed: the
+    package has threads, which a fork would lose."""
+    seen = [0]
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any) -> Any:
+            if seen[0] == place:
+                raise Stopped
+            seen[0] += 1
+            return original(*arguments)
+
+        return operation
+
+    def add(*arguments: Any) -> None:
+        if place != "before the table":
+            add_to_table(*arguments)
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        for name in OPERATIONS:
+            patched.setattr(Disk, name, counted(getattr(Disk, name)))
+        if isinstance(place, str):
+            patched.setattr(module, "add_to_table", add)
+        if place is None:
+            work()
+        else:
+            with pytest.raises(Stopped):
+                work()
+    return seen[0]
 
 
 def test_without_the_package_delta_is_refused_in_a_sentence(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
