@@ -153,6 +153,8 @@ def test_make_demo_runs_the_module_and_the_pipeline_leaves_what_it_names(tmp_pat
     assert "3 transform: 1,500 records streamed to Parquet in milepost-demo-pipeline/out/pages" in process.stdout
     named = re.findall(r"^      (milepost-demo\S+) ", process.stdout, re.MULTILINE)
     assert len(named) == 6
+    assert max(map(len, process.stdout.splitlines())) <= 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["milepost-demo", "milepost-demo-pipeline"]
     for place in named:
         assert (tmp_path / place).exists(), place
     dry_run = next(command for command in proposed(process.stdout) if command[0] == "pipeline")

@@ -190,7 +190,7 @@ def show_pipeline(directory: str, disk: Disk) -> str | None:
     here = f"{disk.resolve('.')}/"
     lines = [
         "",
-        *(f"{INDENT}{line.replace(here, '')}" for line in told[:-1]),
+        *(part for line in told[:-1] for part in wrapped(line.replace(here, ""))),
         "",
         f"{INDENT}done after {seconds:.0f} seconds; all of it is here:",
         "",

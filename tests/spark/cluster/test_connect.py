@@ -15,7 +15,7 @@ import pytest
 from tests.spark.cluster.spark_programs import environment, program
 from tests.spark.logs import many_batches, write_log
 
-pytest.importorskip("grpc_status", reason="Spark Connect needs pip install 'pyspark[connect]'")
+pytest.importorskip("grpc_status", reason="Spark Connect needs pip install 'milepost[connect]'")
 pytestmark = pytest.mark.trouble
 CLIENT = """
 import json, sys

@@ -15,7 +15,7 @@ import pytest
 import milepost
 from tests.spark.cluster.spark_programs import environment, program
 
-pytest.importorskip("grpc_status", reason="declarative pipelines need pip install 'pyspark[pipelines]'")
+pytest.importorskip("grpc_status", reason="declarative pipelines need pip install 'milepost[connect]'")
 pytestmark = pytest.mark.trouble
 EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative"
 
@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     found = tmp_path / "declarative"
-    shutil.copytree(EXAMPLE, found, ignore=shutil.ignore_patterns("spark-warehouse"))
+    shutil.copytree(EXAMPLE, found, ignore=shutil.ignore_patterns("spark-warehouse", "metastore_db"))
     spec = (found / "spark-pipeline.yml").read_text()
     for old, new in (("file:///tmp/page_visits", f"file://{tmp_path}/storage"), ("../page_visits/data", str(tmp_path / "data"))):
         assert old in spec
@@ -46,7 +46,7 @@ def pages(project: Path) -> dict[str, int]:
 
 def run(project: Path) -> None:
     ran = subprocess.run(
-        [program("spark-pipelines"), "run"],
+        [program("spark-pipelines"), "--conf", "spark.sql.catalogImplementation=hive", "run"],
         cwd=project,
         env={**environment(), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 from milepost.demo.pipeline import write_pipeline
 from milepost.demo.visits import visit, write_topic
@@ -34,17 +29,3 @@ def test_sessions_pages_table_and_report_come_of_it(spark: SparkSession, tmp_pat
     expected = sum(visit(number).timestamp < last for number in range(1000))
     assert spark.read.parquet(str(out / "pages")).selectExpr("sum(visits)").collect()[0][0] == expected
     assert "<h1>demo</h1>" in (out / "report.html").read_text()
-
-
-@pytest.mark.trouble
-def test_whole_demonstration_with_java(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
-    done = subprocess.run(
-        [sys.executable, "-m", "milepost.demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(map(len, done.stdout.splitlines())) <= 100
-    for place in ("out/report.html", "out/page_visits", "out/sessions", "out/pages", "work"):
-        assert f"milepost-demo-pipeline/{place} " in done.stdout
-        assert (tmp_path / "milepost-demo-pipeline" / place).exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["milepost-demo", "milepost-demo-pipeline"]
