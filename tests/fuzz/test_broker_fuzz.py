@@ -181,7 +181,7 @@ def coverage_guided(directory: Path, runs: int) -> None:
     corpus.mkdir()
     for (key, version), bodies in recordings().items():
         (corpus / f"{key}-{version}").write_bytes(struct.pack(">hh", key, version) + min(bodies, key=len))
-    limits = [f"-atheris_runs={runs}", "-max_len=1000", "-rss_limit_mb=1024", "-timeout=120"]
+    limits = [f"-artifact_prefix={directory}/", f"-atheris_runs={runs}", "-max_len=1000", "-rss_limit_mb=1024", "-timeout=120"]
     done = subprocess.run(
         [sys.executable, target, corpus, *limits], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
     )
