@@ -30,10 +30,12 @@ from milepost.broker.topic_errors import InvalidTopic, TopicExists
 from milepost.broker.transaction_markers import MarkerWriter
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
-from milepost.cluster.solo import SoloCluster, TopicState
+from milepost.cluster.solo import SoloCluster
+from milepost.cluster.view import ClusterView, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration
+from milepost.files import Disk
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition, topic_name_fault
@@ -55,12 +57,17 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Broker:
+    cluster: ClusterView
+    solo: SoloCluster
+    """The same, where this broker is the whole cluster: what it may change without asking anybody."""
+
     def __init__(
         self,
         config: BrokerConfig | Mapping[str, object],
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        disk: Disk | None = None,
     ):
         self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -68,7 +75,7 @@ class Broker:
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
-        self.logs = LogManager(self.config, disk=MeteredDisk(), clock=self.clock, rng=self.rng)
+        self.logs = LogManager(self.config, disk=disk or MeteredDisk(), clock=self.clock, rng=self.rng)
         self.dispatcher = Dispatcher(self)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock, self.rng)
         self.write_markers: WriteMarkers = MarkerWriter(self)
@@ -92,6 +99,7 @@ class Broker:
         try:
             self.metrics_endpoint = self._metrics_endpoint()
             self._load()
+            self._join()
         except BaseException:
             self.housekeeping.stop()
             self.server.shutdown()
@@ -104,12 +112,15 @@ class Broker:
         if self.metrics_endpoint is not None:
             self.metrics_endpoint.start()
 
+    def _join(self) -> None:
+        """Become known to others before anything is served: there are none."""
+
     def _load(self) -> None:
         # The topics' settings are known before their logs are opened.
         first = self.config.directories[0]
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
-        self.cluster = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
+        self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
         self.logs.topics = self._settings_of_topics()
         self.logs.load_directories()
@@ -124,7 +135,7 @@ class Broker:
             self.config.transaction_state_log_segment_bytes,
         )
         known = set(self.cluster.topics)
-        self.taken_over = self.cluster.adopt(
+        self.taken_over = self.solo.adopt(
             ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
             {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)},
         )
@@ -213,7 +224,7 @@ class Broker:
         self.ensure_new_topic(name)
         settings = dict(configs or {})
         self.logs.topics[name] = LogConfig.parse(settings, self.config)
-        topic = self.cluster.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
+        topic = self.solo.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
         self._host(topic)
         self.coordinators.topics_changed()
         return topic
@@ -254,21 +265,21 @@ class Broker:
         self.coordinators.topics_changed()
 
     def _delete_topic(self, name: str) -> None:
-        topic = self.cluster.delete_topic(name)
+        topic = self.solo.delete_topic(name)
         for number in range(topic.partitions):
             self.replicas.drop(TopicPartition(name, number))
         self.replicas.topic_metrics.forget(name)
         self.logs.topics.pop(name, None)
 
     def add_partitions(self, name: str, total: int) -> None:
-        self.cluster.add_partitions(name, total)
+        self.solo.add_partitions(name, total)
         self._host(self.cluster.topics[name])
         self.coordinators.topics_changed()
 
     def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
         """New settings of a topic, from now on and after a restart."""
         settings = LogConfig.parse(configs, self.config)
-        self.cluster.alter_topic_config(name, configs)
+        self.solo.alter_topic_config(name, configs)
         self.logs.topics[name] = settings
         for partition in self.partitions_of(self.cluster.topics[name]):
             partition.log.update_config(settings)
@@ -281,6 +292,13 @@ class Broker:
         for topic in self.cluster.topics.values():
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
+
+    def missing_partition(self, name: TopicPartition) -> int:
+        """What to answer about a partition that is not on this broker."""
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def allocate_producer_id(self) -> int:
+        return self.solo.allocate_producer_id()
 
     def missing_topic(self, name: str) -> int:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

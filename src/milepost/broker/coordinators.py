@@ -106,7 +106,7 @@ class Coordinators:
             broker.loop,
             broker.clock,
             broker.write_markers,
-            broker.cluster.allocate_producer_id,
+            broker.allocate_producer_id,
             TransactionSettings(
                 max_timeout_ms=config.transaction_max_timeout_ms,
                 id_expiration_ms=config.transactional_id_expiration_ms,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
-    from milepost.cluster.solo import SoloCluster, TopicState
+    from milepost.cluster.view import ClusterView, TopicState
 
 KEY = 20
 NO_ID = bytes(16)
@@ -35,7 +35,7 @@ def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsRespon
     return DeleteTopicsResponse(responses=[delete(group, broker, context.version) for group in groups.values()])
 
 
-def find(wanted: Wanted, cluster: SoloCluster) -> TopicState | None:
+def find(wanted: Wanted, cluster: ClusterView) -> TopicState | None:
     return cluster.topic_by_id(wanted.topic_id) if wanted.name is None else cluster.topics.get(wanted.name)
 
 

@@ -24,7 +24,7 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.cluster.solo import TopicState
+    from milepost.cluster.view import TopicState
     from milepost.replica.partition import Partition
 
 KEY = 0
