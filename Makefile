@@ -1,4 +1,4 @@
-# milepost: make setup | test | test-pure | demo | bench | bench-broker | trouble | compatibility | clean
+# milepost: make setup | test | test-pure | demo | bench | bench-broker | trouble | simulate | compatibility | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 EXTRAS := cli,arrow,spark,delta,zookeeper,test
 KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
-.PHONY: setup test test-pure lint demo bench bench-broker trouble compatibility clean
+.PHONY: setup test test-pure lint demo bench bench-broker trouble simulate compatibility clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed $(VENV)/.kernel
@@ -53,6 +53,11 @@ bench-broker: setup
 
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
+
+# Clusters in one thread, each from one seed: `make simulate SEEDS=1..10000`; one of them, step by step: `make simulate SEED=1234 TRACE=1`.
+SEEDS ?= 1..10000
+simulate: setup
+	$(BIN)/python -m tests.simulation $(or $(SEED),$(SEEDS)) $(if $(TRACE),--trace)
 
 # docs/compatibility.md from what the client tests do; a test that fails shows on the page and fails this too.
 compatibility: setup

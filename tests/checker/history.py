@@ -75,6 +75,8 @@ class Poll(NamedTuple):
     is_committed: bool = True
     transaction: str | None = None
     """The transaction in which the reader writes what it made of these."""
+    leader: str = ""
+    """Which life of which broker answered."""
 
 
 class Transaction(NamedTuple):

@@ -143,7 +143,8 @@ def end_regress(history: History) -> None:
     """With a new leader, and over something that was promised."""
     last = max(promised(history), key=lambda each: each.ended)
     time = history.ended_at
-    history.polls.append(Poll("r9", NAME, time, time, (), 10**6, 0, 0, last.offset))
+    history.polls.append(Poll("r9", NAME, time, time, (), 1, 0, 0, last.offset + 1))
+    history.polls.append(Poll("r9", NAME, time, time + 1, (), 2, 0, 0, last.offset))
 
 
 def replica_divergence(history: History) -> None:

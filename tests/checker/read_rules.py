@@ -32,32 +32,36 @@ def steps_of_polls(history: History) -> Iterator[Finding]:
 def regressing_marks(history: History) -> Iterator[Finding]:
     """What one client is told does not go back.
 
-    The leader epoch never does. The high watermark and the last stable offset do not within one leader epoch: a new leader learns where
-    they are with its followers' first fetches, and may name older ones until then (`allowed_regressions`). The end of the log may go back
-    with a new leader, but not over what was promised.
+    The leader epoch never does. The high watermark and the last stable offset do not while one leader leads: a new one, or one that was
+    started again so quickly that it leads on, learns where they are with its followers' first fetches, and may name older ones until
+    then (`allowed_regressions`). The end of the log may go back with a new leader, but not over what was promised.
     """
-    promised: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for send in sorted((each for each in history.sends if each.is_promised), key=lambda each: each.ended):
-        highest = promised[send.partition][-1][1] if promised[send.partition] else -1
-        promised[send.partition].append((send.ended, max(highest, send.offset)))
+    promised: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for send in history.sends:
+        if send.is_promised:
+            promised[send.partition].append((send.offset, send.ended))
+    for known in promised.values():
+        known.sort()
     last: dict[tuple[str, str], Poll] = {}
     for poll in in_order(history.polls):
         before = last.get((poll.client, poll.partition))
-        where = f"{poll.partition}, to {poll.client}"
-        if before is not None and poll.leader_epoch < before.leader_epoch:
-            yield Finding("epoch-regress", f"{where}: epoch {poll.leader_epoch} after {before.leader_epoch}")
-        if before is not None and poll.leader_epoch == before.leader_epoch:
-            if poll.high_watermark < before.high_watermark:
-                yield Finding("hw-regress", f"{where}: high watermark {poll.high_watermark} after {before.high_watermark}")
-            if poll.last_stable_offset < before.last_stable_offset:
-                yield Finding("lso-regress", f"{where}: stable {poll.last_stable_offset} after {before.last_stable_offset}")
-            if poll.end_offset < before.end_offset:
-                yield Finding("end-regress", f"{where}: end {poll.end_offset} after {before.end_offset}")
-        acknowledged = promised[poll.partition]
-        earlier = bisect_left(acknowledged, (poll.began, -1))
-        if earlier and poll.end_offset <= acknowledged[earlier - 1][1]:
-            yield Finding("end-regress", f"{where}: end {poll.end_offset}, {acknowledged[earlier - 1][1]} was acknowledged")
         last[poll.client, poll.partition] = poll
+        if before is None:
+            continue
+        where = f"{poll.partition}, to {poll.client}"
+        is_same_leader = (poll.leader_epoch, poll.leader) == (before.leader_epoch, before.leader)
+        if poll.leader_epoch < before.leader_epoch:
+            yield Finding("epoch-regress", f"{where}: epoch {poll.leader_epoch} after {before.leader_epoch}")
+        if is_same_leader and poll.high_watermark < before.high_watermark:
+            yield Finding("hw-regress", f"{where}: high watermark {poll.high_watermark} after {before.high_watermark}")
+        if is_same_leader and poll.last_stable_offset < before.last_stable_offset:
+            yield Finding("lso-regress", f"{where}: stable {poll.last_stable_offset} after {before.last_stable_offset}")
+        if poll.end_offset < before.end_offset:
+            known = promised[poll.partition]
+            between = known[bisect_left(known, (poll.end_offset, 0.0)) : bisect_left(known, (before.end_offset, 0.0))]
+            gone = [offset for offset, ended in between if ended < poll.began]
+            if is_same_leader or gone:
+                yield Finding("end-regress", f"{where}: end {poll.end_offset} after {before.end_offset}; promised: {gone}")
 
 
 def allowed_regressions(history: History) -> int:
@@ -66,7 +70,7 @@ def allowed_regressions(history: History) -> int:
     found = 0
     for poll in in_order(history.polls):
         before = last.get((poll.client, poll.partition))
-        if before is not None and poll.leader_epoch > before.leader_epoch:
+        if before is not None and (poll.leader_epoch, poll.leader) != (before.leader_epoch, before.leader):
             found += poll.high_watermark < before.high_watermark
         last[poll.client, poll.partition] = poll
     return found

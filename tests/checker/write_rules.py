@@ -68,9 +68,9 @@ def phantoms(history: History) -> Iterator[Finding]:
 
 
 def nonmonotonic_sends(history: History) -> Iterator[Finding]:
-    """The sends of one producer are in its order; of one that is not idempotent, those that did not overlap."""
+    """The promised sends of one producer are in its order; of one that is not idempotent, those that did not overlap."""
     last: dict[tuple[str, str], Send] = {}
-    for send in sorted((each for each in history.sends if each.outcome is Outcome.OK), key=lambda each: each.began):
+    for send in sorted((each for each in history.sends if each.is_promised), key=lambda each: each.began):
         before = last.get((send.client, send.partition))
         is_ordered = before is not None and (send.is_idempotent or before.ended <= send.began)
         if before is not None and is_ordered and 0 <= send.offset <= before.offset:

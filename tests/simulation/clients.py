@@ -1,0 +1,213 @@
+"""Clients of a simulated cluster: producers that try again until they know or give up, consumers that read what is committed.
+
+What they did and saw goes into the history that the checker reads. An idempotent producer numbers its batches; one that gave up on a batch
+goes on as another producer, since nobody knows whether the number was used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.record.batches import iter_batches
+from milepost.record.builder import build_batch
+from milepost.record.records import Record as LogRecord
+from milepost.replica.metadata import BrokerInfo
+from tests.checker.history import Outcome, Poll, Record, Send, sealed
+from tests.simulation.network import SimulatedPeers
+from tests.simulation.process import Process
+from tests.simulation.serving import Consume, Consumed, Leaders, Produce, Produced, WhoLeads
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+RETRY_SECONDS = 0.1
+GIVE_UP_SECONDS = 12.0
+REQUEST_SECONDS = 2.0
+CERTAIN_FAILURES = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS)
+"""Nothing was appended. Of NOT_LEADER_OR_FOLLOWER one cannot know: it may have happened before the leader was another one."""
+
+
+class Client:
+    def __init__(self, cluster: Cluster, name: str):
+        self.cluster = cluster
+        self.name = name
+        self.world = cluster.world
+        self.history = cluster.history
+        self.process = Process(self.world, name)
+        self.peers = SimulatedPeers(cluster.network, self.process)
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}
+        """(leader, leader epoch), the newest we heard of."""
+        self._next_asked = 0
+
+    def ask(self, broker_id: int, request: Any, on_answer: Any, on_failure: Any) -> None:
+        broker = BrokerInfo(broker_id, -1, ())
+        self.peers.send(broker, request, 0, on_answer, on_failure, purpose="client", timeout=REQUEST_SECONDS)
+
+    def find_leaders(self, then: Any) -> None:
+        """Ask one broker after the other."""
+        ids = sorted(self.cluster.brokers)
+        broker_id = ids[self._next_asked % len(ids)]
+        self._next_asked += 1
+
+        def answered(answer: Leaders) -> None:
+            for name, info in answer.partitions.items():
+                if name not in self.leaders or info.leader_epoch >= self.leaders[name][1]:
+                    self.leaders[name] = (info.leader, info.leader_epoch)
+            then()
+
+        self.ask(broker_id, WhoLeads(), answered, lambda error: then())
+
+
+class Producer(Client):
+    def __init__(self, cluster: Cluster, number: int, *, is_idempotent: bool, acks_all: bool):
+        super().__init__(cluster, f"producer-{number}")
+        self.is_idempotent = is_idempotent
+        self.acks_all = acks_all
+        self.sent = 0
+        self.is_stopped = False
+        self._begin_anew()
+        self._next()
+
+    def _begin_anew(self) -> None:
+        self.cluster.producer_ids += 1
+        self.producer_id = self.cluster.producer_ids if self.is_idempotent else -1
+        self.sequences: dict[TopicPartition, int] = {}
+
+    def _next(self) -> None:
+        if self.is_stopped:
+            return
+        random = self.world.random
+        partition = random.choice(self.cluster.partitions)
+        values = [sealed(f"{self.name}-{self.sent + number}") for number in range(random.choice((1, 1, 2, 5)))]
+        self.sent += len(values)
+        now = self.process.now_ms()
+        sequence = self.sequences.get(partition, 0)
+        data = build_batch(
+            [LogRecord(offset=number, timestamp=now, key=None, value=value.encode()) for number, value in enumerate(values)],
+            producer_id=self.producer_id,
+            producer_epoch=0 if self.is_idempotent else -1,
+            base_sequence=sequence if self.is_idempotent else -1,
+        )
+        Attempt(self, partition, values, data).go()
+
+    def finished(self, attempt: Attempt, outcome: Outcome, offset: int) -> None:
+        partition, values = attempt.partition, attempt.values
+        if outcome is Outcome.OK:
+            self.sequences[partition] = self.sequences.get(partition, 0) + len(values)
+        elif self.is_idempotent:
+            self._begin_anew()
+        for number, value in enumerate(values):
+            self.history.sends.append(
+                Send(
+                    self.name,
+                    str(partition),
+                    value,
+                    attempt.began,
+                    self.world.now,
+                    outcome,
+                    offset + number if offset >= 0 else -1,
+                    is_idempotent=self.is_idempotent,
+                    acks_all=self.acks_all,
+                )
+            )
+        self.process.later(self.world.random.uniform(0.01, 0.3), self._next)
+
+
+class Attempt:
+    """One batch, until its outcome is known or nobody cares any more."""
+
+    def __init__(self, producer: Producer, partition: TopicPartition, values: list[str], data: bytes):
+        self.producer = producer
+        self.partition = partition
+        self.values = values
+        self.data = data
+        self.began = producer.world.now
+        self.may_have_happened = False
+
+    def go(self) -> None:
+        producer = self.producer
+        leader, _ = producer.leaders.get(self.partition, (-1, -1))
+        if leader < 0:
+            self._again()
+            return
+        request = Produce(self.partition, self.data, producer.acks_all)
+        producer.ask(leader, request, self._answered, self._lost)
+
+    def _answered(self, answer: Produced) -> None:
+        producer = self.producer
+        if answer.error == ErrorCode.NONE:
+            producer.finished(self, Outcome.OK, answer.offset)
+            return
+        if answer.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
+            producer.world.note(f"{producer.name}: {self.partition} answers {answer.error} to {self.values[0]}")
+            producer.finished(self, Outcome.UNKNOWN if self.may_have_happened else Outcome.FAILED, -1)
+            return
+        self.may_have_happened = self.may_have_happened or answer.error not in CERTAIN_FAILURES
+        self._again()
+
+    def _lost(self, error: Exception) -> None:
+        self.may_have_happened = True
+        self._again()
+
+    def _again(self) -> None:
+        producer = self.producer
+        if producer.world.now - self.began > GIVE_UP_SECONDS:
+            producer.finished(self, Outcome.UNKNOWN if self.may_have_happened else Outcome.FAILED, -1)
+        else:
+            producer.process.later(RETRY_SECONDS, lambda: producer.find_leaders(self.go))
+
+
+class Consumer(Client):
+    def __init__(self, cluster: Cluster, number: int, partition: TopicPartition):
+        super().__init__(cluster, f"consumer-{number}")
+        self.partition = partition
+        self.position = 0
+        self._poll()
+
+    def _poll(self) -> None:
+        leader, epoch = self.leaders.get(self.partition, (-1, -1))
+        if leader < 0:
+            self._again()
+            return
+        began = self.world.now
+        request = Consume(self.partition, epoch, self.position)
+        self.ask(leader, request, lambda answer: self._answered(began, answer), lambda error: self._again())
+
+    def _again(self) -> None:
+        self.process.later(RETRY_SECONDS, lambda: self.find_leaders(self._poll))
+
+    def _answered(self, began: float, answer: Consumed) -> None:
+        if answer.error:
+            if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.world.note(f"{self.name}: {self.partition} has no offset {self.position}")
+            self._again()
+            return
+        records = records_of(answer.data, self.position)
+        if records:
+            self.position = records[-1].offset + 1
+        self.history.polls.append(
+            Poll(
+                self.name,
+                str(self.partition),
+                began,
+                self.world.now,
+                records,
+                answer.leader_epoch,
+                answer.high_watermark,
+                answer.last_stable_offset,
+                answer.end_offset,
+                leader=answer.leader,
+            )
+        )
+        self.process.later(self.world.random.uniform(0.05, 0.4), self._poll)
+
+
+def records_of(data: bytes, start: int = 0) -> tuple[Record, ...]:
+    return tuple(
+        Record(record.offset, bytes(record.value or b"").decode())
+        for batch in iter_batches(data)
+        for record in batch.records()
+        if record.offset >= start
+    )

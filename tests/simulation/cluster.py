@@ -1,0 +1,205 @@
+"""A simulated cluster and one run of it: brokers, clients, faults from the seed, then peace; then everybody must agree.
+
+    set up       three brokers register, a topic is made
+    trouble      clients work while things go wrong
+    peace        everything heals; every client gets something done, the clients stop, replicas become equal
+    judgement    what clients saw and what the files have goes to the checker
+
+`convergence` is a finding of its own: after half a minute of peace some replica is out of sync, or brokers disagree about who leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Create
+from milepost.log.log import Log
+from milepost.log.partition_name import TopicPartition
+from milepost.log.reading import Isolation
+from milepost.record.batches import iter_batches
+from milepost.replica.replicated import ReplicatedPartition
+from tests.checker.checker import check
+from tests.checker.history import Finding, History, Lookup, Outcome, Replica
+from tests.crash.memory_disk import MemoryDisk
+from tests.simulation.broker import VERSIONS, SimulatedBroker
+from tests.simulation.clients import Client, Consumer, Producer, records_of
+from tests.simulation.disk import FragileDisk
+from tests.simulation.faults import Faults
+from tests.simulation.network import Network
+from tests.simulation.session import SimulatedZooKeeper
+from tests.simulation.world import World
+
+TOPIC = "t"
+PEACE_SECONDS = 30.0
+CONVERGENCE_SECONDS = 30.0
+
+
+class Cluster:
+    def __init__(self, seed: int, trace: Callable[[str], object] | None = None):
+        self.world = world = World(seed, trace)
+        self.history = History()
+        self.network = Network(world)
+        self.zookeeper = SimulatedZooKeeper(self.network)
+        self.clients: list[Client] = []
+        self.producer_ids = 0
+        self.may_lose_power = world.random.random() < 0.3
+        min_isr = world.random.choice((1, 2, 2, 2))
+        settings: dict[str, Any] = {
+            "log.segment.bytes": 2000,
+            "log.index.interval.bytes": 200,
+            "log.index.size.max.bytes": 2000,
+            "min.insync.replicas": min_isr,
+            "log.flush.interval.messages": 1 if self.may_lose_power else 2**62,
+        }
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(world.random.choice((1, 1, 2, 3)))]
+        self.brokers = {
+            broker_id: SimulatedBroker(
+                broker_id,
+                self.network,
+                self.zookeeper,
+                FragileDisk({}) if self.may_lose_power else MemoryDisk({}),
+                self.history,
+                settings,
+            )
+            for broker_id in (1, 2, 3)
+        }
+        world.note(f"seed {seed}: {len(self.partitions)} partitions, {min_isr} in sync at least, power {self.may_lose_power}")
+
+    def set_up(self) -> None:
+        for broker in self.brokers.values():
+            broker.start()
+        self.world.run(1.0)
+        admin = _Admin()
+        replicas = {
+            number: znodes.Assignment((1 + number % 3, 1 + (number + 1) % 3, 1 + (number + 2) % 3)) for number in range(3)
+        }
+        assignments = {name.partition: replicas[name.partition] for name in self.partitions}
+        model = self.zookeeper.model
+        model.carry_out(admin, Create(znodes.config_path("topics", TOPIC), znodes.config({})))  # type: ignore[arg-type]
+        node = znodes.TopicNode(assignments, None)
+        model.carry_out(admin, Create(znodes.topic_path(TOPIC), znodes.topic(node, VERSIONS.topic_znode)))  # type: ignore[arg-type]
+        random = self.world.random
+        for number in range(3):
+            acks_all = random.random() < 0.85
+            self.clients.append(Producer(self, number, is_idempotent=acks_all and random.random() < 0.7, acks_all=acks_all))
+        for number, name in enumerate(self.partitions):
+            self.clients.append(Consumer(self, number, name))
+        self.world.run(3.0)
+
+    # Peace.
+
+    def state(self, name: TopicPartition) -> znodes.PartitionState | None:
+        """What ZooKeeper has."""
+        node = self.zookeeper.model.nodes.get(znodes.state_path(name.topic, name.partition))
+        return znodes.parse_state(node.data, node.version) if node is not None else None
+
+    def everybody_was_served(self) -> bool:
+        since = self.history.healed_at
+        served = {send.client for send in reversed(self.history.sends) if send.ended > since and send.outcome is Outcome.OK}
+        served |= {poll.client for poll in reversed(self.history.polls) if poll.ended > since}
+        return all(client.name in served for client in self.clients)
+
+    def differences(self) -> list[str]:
+        """Why the cluster is not at rest."""
+        found = []
+        for name in self.partitions:
+            state = self.state(name)
+            if state is None or set(state.isr) != {1, 2, 3} or state.leader not in self.brokers:
+                found.append(f"{name}: ZooKeeper has {state}")
+                continue
+            logs = {}
+            for broker in self.brokers.values():
+                partition = broker.replicas.partition(name) if broker.is_up else None
+                if not isinstance(partition, ReplicatedPartition):
+                    found.append(f"{name}: {broker.name} does not have it")
+                    continue
+                logs[broker.broker_id] = (partition.log.high_watermark, partition.log.end_offset)
+                if partition.leader_epoch != state.leader_epoch or partition.is_leader is not (broker.broker_id == state.leader):
+                    found.append(f"{name}: {broker.name} is in epoch {partition.leader_epoch}, leading: {partition.is_leader}")
+            if len({offset for pair in logs.values() for offset in pair}) > 1:
+                found.append(f"{name}: (high watermark, end) {logs}")
+        return found
+
+    # Judgement.
+
+    def collect(self) -> None:
+        for name in self.partitions:
+            for broker in self.brokers.values():
+                partition = broker.replicas.partition(name) if broker.is_up else None
+                if partition is None:
+                    continue
+                data = read_everything(partition.log)
+                records = records_of(data)
+                mark = partition.log.high_watermark
+                self.history.replicas.append(Replica(broker.broker_id, str(name), mark, records, sha256(data).hexdigest()))
+                self._look_up(broker.broker_id, name, partition.log, data)
+                if isinstance(partition, ReplicatedPartition) and partition.is_leader:
+                    self.history.final[str(name)] = tuple(record for record in records if record.offset < mark)
+
+    def _look_up(self, broker_id: int, name: TopicPartition, log: Log, data: bytes) -> None:
+        """A few timestamps, by the index and by reading everything."""
+        stamps = [(record.timestamp, record.offset) for batch in iter_batches(data) for record in batch.records()]
+        for timestamp, _ in self.world.random.sample(stamps, min(3, len(stamps))):
+            scanned = next(offset for stamp, offset in stamps if stamp >= timestamp)
+            found = log.find(time=timestamp)
+            question = f"the first record at or after {timestamp}"
+            self.history.lookups.append(Lookup(broker_id, str(name), question, found.offset if found else -1, scanned))
+
+
+class _Admin:
+    """Whoever makes the topic."""
+
+    session_id = -1
+
+    def deliver(self, event: Any) -> None: ...
+
+
+def read_everything(log: Log) -> bytes:
+    pieces = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        fetched = log.read(offset, 1 << 20, Isolation.LOG_END)
+        pieces.append(fetched.data)
+        offset = fetched.batches[-1].next_offset
+    return b"".join(pieces)
+
+
+@dataclass
+class Run:
+    """What one seed gave."""
+
+    seed: int
+    findings: list[Finding]
+    fingerprint: int
+    events: int
+    messages: int
+    sends: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+def run(seed: int, trace: Callable[[str], object] | None = None) -> Run:
+    cluster = Cluster(seed, trace)
+    world, history = cluster.world, cluster.history
+    cluster.set_up()
+    until = world.now + world.random.choice((5.0, 10.0, 20.0))
+    faults = Faults(cluster, until)
+    world.run(until)
+    faults.heal()
+    history.healed_at = world.now
+    history.ended_at = world.now + PEACE_SECONDS
+    world.run(history.ended_at, cluster.everybody_was_served)
+    for client in cluster.clients:
+        if isinstance(client, Producer):
+            client.is_stopped = True
+    world.run(world.now + CONVERGENCE_SECONDS, lambda: not cluster.differences())
+    findings = [Finding("convergence", text) for text in cluster.differences()]
+    cluster.collect()
+    findings += check(history)
+    for finding in findings:
+        world.note(f"finding: {finding.rule}: {finding.text}")
+    outcomes = {outcome.value: sum(send.outcome is outcome for send in history.sends) for outcome in Outcome}
+    return Run(seed, findings, world.fingerprint, world.events, cluster.network.messages, outcomes, faults.counts)

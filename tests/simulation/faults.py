@@ -1,0 +1,176 @@
+"""What goes wrong, at random: each fault begins at some time, lasts a while, and is undone; several may be under way at once.
+
+crash        kill -9, or with the power (what was not synced is lost); the broker is started again later
+pause        SIGSTOP: shorter or longer than the session
+isolate      a broker is cut from the others, from ZooKeeper, or from both; or in one direction only
+expire       ZooKeeper ends a broker's session
+zookeeper    nobody reaches it; it is started again with everybody's session alive, or has slept and ends them all
+forget       a broker's connection to ZooKeeper breaks: answers and watches are lost
+slow         everything a broker does takes its time
+delay        messages take long
+reset        connections break, with what is on the way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.session import NAME as ZOOKEEPER
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import SimulatedBroker
+    from tests.simulation.cluster import Cluster
+
+
+class Faults:
+    def __init__(self, cluster: Cluster, until: float):
+        self.cluster = cluster
+        self.world = cluster.world
+        self.random = cluster.world.random
+        self.until = until
+        self.counts: dict[str, int] = {}
+        self._kinds: list[Callable[[], None]] = [
+            self.crash,
+            self.crash,
+            self.pause,
+            self.isolate,
+            self.isolate,
+            self.cut_one_way,
+            self.expire,
+            self.stop_zookeeper,
+            self.forget,
+            self.slow,
+            self.delay,
+            self.reset,
+        ]
+        # Some kinds only, so that seeds differ in character.
+        self._kinds = self.random.sample(self._kinds, self.random.randint(2, len(self._kinds)))
+        self._pace = self.random.choice((0.5, 1.0, 2.5))
+        self._next()
+
+    def _next(self) -> None:
+        self.world.after(self.random.expovariate(1 / self._pace), self._strike)
+
+    def _strike(self) -> None:
+        if self.world.now < self.until:
+            fault = self.random.choice(self._kinds)
+            self.counts[fault.__name__] = self.counts.get(fault.__name__, 0) + 1
+            fault()
+            self._next()
+
+    def _for_a_while(self, seconds: float, text: str, undo: Callable[[], None]) -> None:
+        self.world.note(f"fault: {text} for {seconds:.2f} s")
+        self.world.after(seconds, undo)
+
+    def _broker(self) -> SimulatedBroker | None:
+        up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
+        return self.random.choice(up) if up else None
+
+    # Brokers.
+
+    def crash(self) -> None:
+        broker = self._broker()
+        if broker is None:
+            return
+        broker.crash(is_power_failure=self.cluster.may_lose_power and self.random.random() < 0.6)
+        self.world.after(self.random.choice((0.05, 1.0, 3.0, 8.0)) * self.random.uniform(0.5, 1.5), broker.start)
+
+    def pause(self) -> None:
+        broker = self._broker()
+        if broker is not None:
+            seconds = self.random.choice((0.3, 1.5, 3.0, 6.0))
+            self.world.note(f"fault: {broker.name} is paused for {seconds:.2f} s")
+            broker.process.pause(seconds)
+
+    def slow(self) -> None:
+        broker = self._broker()
+        if broker is not None:
+            process = broker.process
+            process.slowness = self.random.choice((0.002, 0.01, 0.04))
+
+            def undo() -> None:
+                process.slowness = 0.0
+
+            self._for_a_while(self.random.uniform(0.5, 4), f"{broker.name} is slow, {process.slowness} s", undo)
+
+    # The network.
+
+    def isolate(self) -> None:
+        broker = self._broker()
+        if broker is None:
+            return
+        others = [each.name for each in self.cluster.brokers.values() if each is not broker]
+        kind = self.random.choice(("brokers", "zookeeper", "everything", "everything and clients"))
+        names = {"brokers": others, "zookeeper": [ZOOKEEPER]}.get(kind, [*others, ZOOKEEPER])
+        if kind == "everything and clients":
+            names += [client.name for client in self.cluster.clients]
+        links = {link for name in names for link in ((name, broker.name), (broker.name, name))}
+        self._cut(links, f"{broker.name} is cut from {kind}")
+
+    def cut_one_way(self) -> None:
+        names = [*(broker.name for broker in self.cluster.brokers.values()), ZOOKEEPER]
+        source, target = self.random.sample(names, 2)
+        self._cut({(source, target)}, f"nothing goes from {source} to {target}")
+
+    def _cut(self, links: set[tuple[str, str]], text: str) -> None:
+        network = self.cluster.network
+        network.cut |= links
+
+        def undo() -> None:
+            network.cut -= links
+
+        self._for_a_while(self.random.choice((0.5, 2.5, 6.0)) * self.random.uniform(0.5, 1.5), text, undo)
+
+    def delay(self) -> None:
+        network = self.cluster.network
+        network.slowest = self.random.choice((0.02, 0.1, 0.5))
+
+        def undo() -> None:
+            network.slowest = 0.003
+
+        self._for_a_while(self.random.uniform(0.5, 5), f"messages take up to {network.slowest} s", undo)
+
+    def reset(self) -> None:
+        connections = [each for each in self.cluster.network.connections.values() if not each.is_closed]
+        for connection in self.random.sample(connections, min(len(connections), self.random.randint(1, 6))):
+            self.world.note(f"fault: the connection from {connection.client.name} to {connection.process.name} breaks")
+            connection.close("the connection broke")
+
+    # ZooKeeper.
+
+    def expire(self) -> None:
+        sessions = self.cluster.zookeeper.sessions
+        if sessions:
+            session = self.random.choice(sessions)
+            self.world.note(f"fault: session {session.session_id} is ended")
+            self.cluster.zookeeper.end(session)
+
+    def forget(self) -> None:
+        broker = self._broker()
+        if broker is not None:
+            self.world.note(f"fault: {broker.name} loses its connection to ZooKeeper")
+            broker.session.drop_connection()
+
+    def stop_zookeeper(self) -> None:
+        zookeeper = self.cluster.zookeeper
+        if zookeeper.is_stopped:
+            return
+        has_slept = self.random.random() < 0.5
+        zookeeper.stop()
+        seconds = self.random.choice((0.5, 2.0, 6.0)) * self.random.uniform(0.5, 1.5)
+        text = f"ZooKeeper {'sleeps' if has_slept else 'is down'}"
+        self._for_a_while(seconds, text, lambda: zookeeper.start(has_slept=has_slept))
+
+    # The end of all that.
+
+    def heal(self) -> None:
+        self.world.note("everything heals")
+        self.until = 0.0
+        self.cluster.network.cut.clear()
+        self.cluster.network.slowest = 0.003
+        if self.cluster.zookeeper.is_stopped:
+            self.cluster.zookeeper.start(has_slept=False)
+        for broker in self.cluster.brokers.values():
+            broker.process.slowness = 0.0
+            broker.process.paused_until = 0.0
