@@ -156,11 +156,11 @@ class Faults:
         zookeeper = self.cluster.zookeeper
         if zookeeper.is_stopped:
             return
-        has_slept = self.random.random() < 0.5
-        zookeeper.stop()
+        sleeps = self.random.random() < 0.5
+        zookeeper.stop(sleeps=sleeps)
         seconds = self.random.choice((0.5, 2.0, 6.0)) * self.random.uniform(0.5, 1.5)
-        text = f"ZooKeeper {'sleeps' if has_slept else 'is down'}"
-        self._for_a_while(seconds, text, lambda: zookeeper.start(has_slept=has_slept))
+        text = f"ZooKeeper {'sleeps' if sleeps else 'is down'}"
+        self._for_a_while(seconds, text, lambda: zookeeper.start(sleeps=sleeps))
 
     # The end of all that.
 
@@ -170,7 +170,7 @@ class Faults:
         self.cluster.network.cut.clear()
         self.cluster.network.slowest = 0.003
         if self.cluster.zookeeper.is_stopped:
-            self.cluster.zookeeper.start(has_slept=False)
+            self.cluster.zookeeper.start(sleeps=False)
         for broker in self.cluster.brokers.values():
             broker.process.slowness = 0.0
             broker.process.paused_until = 0.0

@@ -29,6 +29,7 @@ class SimulatedZooKeeper:
         self.model = ModelZooKeeper()
         self.is_stopped = False
         self.sessions: list[ServerSession] = []
+        self._stalled: list[Callable[[], object]] = []
 
     def open(self, client: SimulatedSession) -> ServerSession:
         number, self.model.next_session = self.model.next_session, self.model.next_session + 1
@@ -53,17 +54,29 @@ class SimulatedZooKeeper:
             self.sessions.remove(session)
             self.model.end_session(session)
 
-    def stop(self) -> None:
+    def stop(self, *, sleeps: bool) -> None:
+        """A server that dies breaks its connections; one that sleeps lets them wait."""
         self.is_stopped = True
+        for session in self.sessions if not sleeps else ():
+            session.client.process.post(session.client.drop_connection)
 
-    def start(self, *, has_slept: bool) -> None:
+    def start(self, *, sleeps: bool) -> None:
         """A server that starts anew gives everybody their time; one that slept finds that nobody has been heard of."""
         self.is_stopped = False
         for session in list(self.sessions):
-            if has_slept and self.world.now - session.last_heard >= session.client.timeout:
+            if sleeps and self.world.now - session.last_heard >= session.client.timeout:
                 self.end(session)
             else:
                 session.last_heard = self.world.now
+        stalled, self._stalled = self._stalled, []
+        for task in stalled:
+            task()
+
+    def when_awake(self, task: Callable[[], object]) -> None:
+        if self.is_stopped:
+            self._stalled.append(task)
+        else:
+            task()
 
 
 @dataclass(eq=False)
@@ -213,21 +226,24 @@ class SimulatedSession:
         size = len(batch.operations)
         random = self.server.world.random
         middle = random.randrange(size) if size > 1 and random.random() < 0.3 else 0
+        session, requests = self._session, self._requests
+        assert session is not None, "there is a connection"
+
+        def arrived(part: Sequence[Operation]) -> None:
+            self.server.when_awake(lambda: self._carry_out(session, batch, part, requests))
+
         for part in (batch.operations[:middle], batch.operations[middle:]):
             if part or not size:
-                self._requests.carry(lambda part=part: self._arrived(batch, part))  # type: ignore[misc]
+                requests.carry(lambda part=part: arrived(part))  # type: ignore[misc]
 
-    def _arrived(self, batch: Batch, part: Sequence[Operation]) -> None:
-        session, server = self._session, self.server
-        if server.is_stopped:
-            return  # the connection breaks; the client will notice
-        if session is None or session.is_ended:
+    def _carry_out(self, session: ServerSession, batch: Batch, part: Sequence[Operation], requests: Pipe) -> None:
+        server = self.server
+        if session.is_ended:
             self.process.post(self.drop_connection)
             return
         session.last_heard = server.world.now
         batch.results += [server.model.carry_out(session, operation) for operation in part]
-        if len(batch.results) == len(batch.operations):
-            requests = self._requests
+        if len(batch.results) == len(batch.operations) and requests is self._requests:
             self._answers.carry(lambda: self.process.run(lambda: self._answered(batch, requests)))
 
     def _answered(self, batch: Batch, requests: Pipe) -> None:
