@@ -47,11 +47,13 @@ from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 
 if TYPE_CHECKING:
+    from milepost.broker.context import Context
     from milepost.broker.metrics_endpoint import MetricsEndpoint
     from milepost.coordinator.consumer_groups import ConsumerGroups
     from milepost.coordinator.groups import GroupCoordinator
     from milepost.coordinator.pending_markers import WriteMarkers
     from milepost.coordinator.transactions import TransactionCoordinator
+    from milepost.protocol.messages import FetchRequest, FetchResponse
 
 logger = logging.getLogger("milepost.broker")
 
@@ -94,7 +96,7 @@ class Broker:
         handler = self.dispatcher.handle if turnstile is None else turnstile.handler(self.dispatcher.handle)
         self.server = SocketServer(self._listeners(), handler, settings, control_listener=self._control_listener())
         self.loop: Loop = self.server.loop if turnstile is None else TurnstileLoop(self.server.loop, turnstile)
-        self.timers = self.loop
+        self.timers: Loop = self.loop
         self.housekeeping = Housekeeping(self.logs, self.loop)
         try:
             self.metrics_endpoint = self._metrics_endpoint()
@@ -292,6 +294,12 @@ class Broker:
         for topic in self.cluster.topics.values():
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
+
+    def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
+        """A fetch that says it is another broker's: there is none."""
+        from milepost.broker.apis.fetch import refuse_follower  # which is where this comes from
+
+        return refuse_follower(request, context.version)
 
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
