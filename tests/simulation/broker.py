@@ -1,47 +1,54 @@
-"""A broker in the simulation: the parts that a real one has, with a simulated process, disk, network and ZooKeeper around them.
+"""A broker in the simulation: the real one, put together over a simulated process, disk, network and ZooKeeper.
 
-A life begins with `start` and ends with `crash`; the disk goes on from one to the next. What a real broker does with a socket it does here
-in `serve`: find out what was asked, let the part answer that is for it.
+A life begins with `start` and ends with `crash`; the disk goes on from one to the next. Requests that come before it is registered wait, as
+they do in the socket of a real one. A broker whose start fails ends, and is started again a moment later, as whoever watches over it would.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from milepost.cluster.protocol_versions import LATEST
-from milepost.config.broker import BrokerConfig
-from milepost.log.manager import LogManager
-from milepost.protocol.messages import UpdateMetadataResponse
-from milepost.replica.fetcher import FetcherSettings
-from milepost.replica.fetchers import Fetchers
-from milepost.replica.manager import ReplicaManager
-from milepost.replica.metadata import BrokerInfo, Endpoint
-from milepost.replica.metadata_cache import MetadataCache
-from milepost.replica.roles import Roles
-from tests.checker.history import Administered, History
+from milepost.broker.clustered import ClusteredBroker
+from milepost.log.append_info import AppendInfo
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol import compiled
+from milepost.protocol.apis import BY_NAME
+from milepost.replica.metadata import Endpoint
+from milepost.replica.partition import Partition
+from milepost.replica.replicated import ReplicatedPartition
+from milepost.segment.file_records import FileSlice
+from tests.checker.history import Accepted, Administered, History
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.disk import after_crash
-from tests.simulation.isr import AlterPartitionSender, answer_alter_partition
-from tests.simulation.membership import Membership
 from tests.simulation.network import Network, SimulatedPeers
 from tests.simulation.process import Process
-from tests.simulation.serving import Serving
 from tests.simulation.session import SimulatedSession, SimulatedZooKeeper
-
-logger = logging.getLogger("milepost.simulation")
 
 DATA = "/data"
 LISTENER = "PLAINTEXT"
 SESSION_SECONDS = 2.0
-MAX_LAG_MS = 2000
 UPKEEP_SECONDS = 1.0
-VERSIONS = LATEST
+RESTART_SECONDS = 1.0
+OF_CONTROLLERS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+
+
+class Observed(NamedTuple):
+    """A request of a client, whose answer says also what a client cannot see."""
+
+    request: Any
+    partition: TopicPartition
+
+
+class Seen(NamedTuple):
+    response: Any
+    end_offset: int
+    life: str
 
 
 class SimulatedBroker:
-    process: Process
+    broker: ClusteredBroker
+    session: SimulatedSession
 
     def __init__(
         self,
@@ -53,27 +60,28 @@ class SimulatedBroker:
         settings: dict[str, Any],
     ):
         self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
         self.network = network
         self.world = network.world
         self.zookeeper = zookeeper
         self.disk = disk
         self.history = history
-        self.config = BrokerConfig.parse({"log.dirs": DATA, "broker.id": broker_id, **settings})
+        self.settings = {
+            "log.dirs": DATA,
+            "broker.id": broker_id,
+            "listeners": f"{LISTENER}://{self.name}:9092",
+            "zookeeper.connect": "simulated",
+            "zookeeper.session.timeout.ms": int(SESSION_SECONDS * 1000),
+            **settings,
+        }
         self.lives = 0
         self.is_up = False
+        self._early: list[Callable[[], None]] = []
         self.process = Process(self.world, self.name)
         self.process.kill()
         network.servers[broker_id] = self
         if not disk.exists(DATA):
             disk.mkdir(DATA)
-
-    @property
-    def name(self) -> str:
-        return f"broker-{self.broker_id}"
-
-    @property
-    def info(self) -> BrokerInfo:
-        return BrokerInfo(self.broker_id, -1, (Endpoint(LISTENER, "PLAINTEXT", self.name, 9092),))
 
     # Lives.
 
@@ -83,29 +91,42 @@ class SimulatedBroker:
         self.is_up = True
         self.world.note(f"{self.name} starts, life {self.lives}")
         process = self.process = Process(self.world, self.name)
-        self.peers = SimulatedPeers(self.network, process)
-        self.metadata = MetadataCache()
-        self.logs = LogManager(self.config, disk=self.disk, clock=process, rng=self.world.random)
-        self.logs.startup()
-        self.replicas = ReplicaManager(self.logs, process, self.broker_id)
+        self._early = []
         self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
-        self.membership = Membership(self, VERSIONS)
-        self.changer = AlterPartitionSender(self)
-        self.fetchers = Fetchers(
-            FetcherSettings(self.broker_id, fetch_version=VERSIONS.fetch),
-            self.peers,
-            process,
-            process,
-            lambda: self.metadata.brokers,
-            lambda: self.membership.epoch,
-            lambda name, size: self.replicas.purgatory.check(name),
-            lambda name, error: self.world.note(f"{self.name}: {name} failed: {error}"),
-        )
-        self.roles = Roles(self.replicas, self.fetchers, self.changer, process, lambda: MAX_LAG_MS, lambda: self.membership.epoch)
-        self.serving = Serving(self)
-        self.session.start(self.membership)
-        self._check_lag()
+        broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
+        endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
+        broker.assemble(process, self.session, SimulatedPeers(self.network, process), endpoints)
+        self._note_appends()
+        broker.member.on_registered = self._registered
+        broker.member.start()
         self._upkeep()
+
+    def _note_appends(self) -> None:
+        replicas = self.broker.replicas
+        append_to = replicas.append_to
+
+        def noted(partition: Partition, *arguments: Any) -> AppendInfo:
+            info = append_to(partition, *arguments)
+            self.history.accepted.append(Accepted(self.broker_id, str(partition.name), partition.leader_epoch, self.world.now))
+            return info
+
+        replicas.append_to = noted  # type: ignore[assignment]
+
+    def _registered(self) -> None:
+        self.world.note(f"{self.name} is registered with epoch {self.broker.member.broker_epoch}")
+        if self._early is not None:
+            self.broker.begin()
+            early, self._early = self._early, None  # type: ignore[assignment]
+            for task in early:
+                task()
+
+    def _upkeep(self) -> None:
+        self.broker.logs.tick()
+        if self.broker.member.failure is not None and self._early is not None:
+            self.world.note(f"{self.name} cannot start: {self.broker.member.failure}")
+            self.crash(is_power_failure=False)
+            self.world.after(RESTART_SECONDS, self.start)
+        self.process.later(UPKEEP_SECONDS, self._upkeep)
 
     def crash(self, *, is_power_failure: bool) -> None:
         assert self.is_up
@@ -117,48 +138,75 @@ class SimulatedBroker:
         if not self.disk.exists(DATA):
             self.disk.mkdir(DATA)
 
-    def _check_lag(self) -> None:
-        self.roles.check_lag()
-        self.process.later(MAX_LAG_MS / 2000, self._check_lag)
-
-    def _upkeep(self) -> None:
-        self.logs.tick()
-        self.process.later(UPKEEP_SECONDS, self._upkeep)
+    def partition(self, name: TopicPartition) -> ReplicatedPartition | None:
+        found = self.broker.replicas.partition(name) if self.is_up else None
+        return found if isinstance(found, ReplicatedPartition) else None
 
     # Requests.
 
     def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: str) -> None:
-        kind = type(request).__name__
-        if kind in ("LeaderAndIsrRequest", "UpdateMetadataRequest", "StopReplicaRequest"):
-            answer(self._obey(kind, request, version))
-        elif kind == "AlterPartitionRequest":
-            answer_alter_partition(self, request, version, answer)
+        if self._early is not None:
+            self._early.append(lambda: self.serve(request, version, answer, caller))
+        elif isinstance(request, Observed):
+            self._handle(request.request, version, lambda response: answer(self._seen(request, response)))
         else:
-            self.serving.serve(kind, request, answer)
+            self._handle(request, version, answer)
 
-    def _obey(self, kind: str, request: Any, version: int) -> Any:
-        """What a controller says."""
-        if kind == "LeaderAndIsrRequest":
-            response: Any = self.roles.lead_and_follow(request, version)
-        elif kind == "StopReplicaRequest":
-            response = self.roles.stop(request, version)
-        else:
-            response = UpdateMetadataResponse(error_code=self.roles.refusal(request.controller_epoch, request.broker_epoch))
-            if response.error_code == 0:
-                self.metadata.apply(request)
-                self.fetchers.leaders_changed()
-        self.world.note(f"{self.name} is told by {request.controller_id}: {told(kind, request)} -> {response.error_code}")
+    def _seen(self, observed: Observed, response: Any) -> Seen:
+        partition = self.partition(observed.partition)
+        return Seen(response, partition.log.end_offset if partition else -1, f"{self.name}.{self.lives}")
+
+    def _handle(self, request: Any, version: int, answer: Callable[[Any], object]) -> None:
+        name = type(request).__name__.removesuffix("Request")
+        api = BY_NAME[name]
+        handler = self.broker.dispatcher.handler_of(api)
+        received = compiled.request_decoder(api.key, version)(written(compiled.request_encoder(api.key, version), request), 0)[0]
+
+        def answered(response: Any) -> None:
+            if name in OF_CONTROLLERS:
+                self._told(name, received, response)
+            sent = written(compiled.response_encoder(api.key, version), response)
+            answer(compiled.response_decoder(api.key, version)(sent, 0)[0])
+
+        response = handler(received, SimulatedContext(self.broker, version, answered))  # type: ignore[arg-type]
+        if response is not None:
+            answered(response)
+
+    def _told(self, name: str, request: Any, response: Any) -> None:
+        self.world.note(f"{self.name} is told by {request.controller_id}: {told(name, request)} -> {response.error_code}")
         if response.error_code == 0:
             self.history.administered.append(Administered(request.controller_id, request.controller_epoch, self.world.now))
-        return response
 
 
-def told(kind: str, request: Any) -> str:
+class SimulatedContext:
+    """What handlers see of a connection."""
+
+    client_id = ""
+    client_host = "/simulated"
+    listener = LISTENER
+    is_connected = True
+
+    def __init__(self, broker: ClusteredBroker, version: int, answer: Callable[[Any], object]):
+        self.broker = broker
+        self.version = version
+        self.answer = answer
+        self.connection: dict[str, object] = {}
+
+
+def written(encode: compiled.Encoder, message: Any) -> bytes:
+    """As bytes on the wire. Records leave the file with the answer: what becomes of it later does not matter."""
+    pieces: list[Any] = []
+    encode(message, pieces.append)
+    return b"".join(piece.read() if isinstance(piece, FileSlice) else piece for piece in pieces)
+
+
+def told(name: str, request: Any) -> str:
+    states = [(topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states]
+    states += [(state.topic_name, state) for state in getattr(request, "ungrouped_partition_states", ())]
     partitions = []
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            text = f"{topic.topic_name}-{state.partition_index} e{state.leader_epoch}"
-            if kind != "StopReplicaRequest":
-                text += f" L{state.leader} isr{list(state.isr)}"
-            partitions.append(text)
-    return f"{kind.removesuffix('Request')} ce{request.controller_epoch} be{request.broker_epoch} {', '.join(partitions)}"
+    for topic, state in states:
+        text = f"{topic}-{state.partition_index} e{state.leader_epoch}"
+        if name != "StopReplica":
+            text += f" L{state.leader} isr{list(state.isr)}"
+        partitions.append(text)
+    return f"{name} ce{request.controller_epoch} be{request.broker_epoch} {', '.join(partitions)}"

@@ -10,23 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record as LogRecord
 from milepost.replica.metadata import BrokerInfo
 from tests.checker.history import Outcome, Poll, Record, Send, sealed
+from tests.simulation.broker import Observed, Seen
 from tests.simulation.network import SimulatedPeers
 from tests.simulation.process import Process
-from tests.simulation.serving import Consume, Consumed, Leaders, Produce, Produced, WhoLeads
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
+PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 11, 12, 9
+APPEND_MS, WAIT_MS, MAX_BYTES = 1000, 200, 1 << 16
 RETRY_SECONDS = 0.1
 GIVE_UP_SECONDS = 12.0
 REQUEST_SECONDS = 2.0
 CERTAIN_FAILURES = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS)
 """Nothing was appended. Of NOT_LEADER_OR_FOLLOWER one cannot know: it may have happened before the leader was another one."""
+
+
+Topic = ProduceRequest.TopicData
 
 
 class Client:
@@ -41,9 +47,9 @@ class Client:
         """(leader, leader epoch), the newest we heard of."""
         self._next_asked = 0
 
-    def ask(self, broker_id: int, request: Any, on_answer: Any, on_failure: Any) -> None:
+    def ask(self, broker_id: int, request: Any, version: int, on_answer: Any, on_failure: Any) -> None:
         broker = BrokerInfo(broker_id, -1, ())
-        self.peers.send(broker, request, 0, on_answer, on_failure, purpose="client", timeout=REQUEST_SECONDS)
+        self.peers.send(broker, request, version, on_answer, on_failure, purpose="client", timeout=REQUEST_SECONDS)
 
     def find_leaders(self, then: Any) -> None:
         """Ask one broker after the other."""
@@ -51,13 +57,16 @@ class Client:
         broker_id = ids[self._next_asked % len(ids)]
         self._next_asked += 1
 
-        def answered(answer: Leaders) -> None:
-            for name, info in answer.partitions.items():
-                if name not in self.leaders or info.leader_epoch >= self.leaders[name][1]:
-                    self.leaders[name] = (info.leader, info.leader_epoch)
+        def answered(response: Any) -> None:
+            for topic in response.topics:
+                for part in topic.partitions:
+                    name = TopicPartition(topic.name, part.partition_index)
+                    if name not in self.leaders or part.leader_epoch >= self.leaders[name][1]:
+                        self.leaders[name] = (part.leader_id, part.leader_epoch)
             then()
 
-        self.ask(broker_id, WhoLeads(), answered, lambda error: then())
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        self.ask(broker_id, request, METADATA_VERSION, answered, lambda error: then())
 
 
 class Producer(Client):
@@ -132,19 +141,25 @@ class Attempt:
         if leader < 0:
             self._again()
             return
-        request = Produce(self.partition, self.data, producer.acks_all)
-        producer.ask(leader, request, self._answered, self._lost)
+        part = Topic.PartitionData(index=self.partition.partition, records=memoryview(self.data))
+        request = ProduceRequest(
+            acks=-1 if producer.acks_all else 1,
+            timeout_ms=APPEND_MS,
+            topic_data=[Topic(name=self.partition.topic, partition_data=[part])],
+        )
+        producer.ask(leader, request, PRODUCE_VERSION, self._answered, self._lost)
 
-    def _answered(self, answer: Produced) -> None:
+    def _answered(self, response: Any) -> None:
         producer = self.producer
-        if answer.error == ErrorCode.NONE:
-            producer.finished(self, Outcome.OK, answer.offset)
+        (answer,) = response.responses[0].partition_responses
+        if answer.error_code == ErrorCode.NONE:
+            producer.finished(self, Outcome.OK, answer.base_offset)
             return
-        if answer.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
-            producer.world.note(f"{producer.name}: {self.partition} answers {answer.error} to {self.values[0]}")
+        if answer.error_code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
+            producer.world.note(f"{producer.name}: {self.partition} answers {answer.error_code} to {self.values[0]}")
             producer.finished(self, Outcome.UNKNOWN if self.may_have_happened else Outcome.FAILED, -1)
             return
-        self.may_have_happened = self.may_have_happened or answer.error not in CERTAIN_FAILURES
+        self.may_have_happened = self.may_have_happened or answer.error_code not in CERTAIN_FAILURES
         self._again()
 
     def _lost(self, error: Exception) -> None:
@@ -172,19 +187,34 @@ class Consumer(Client):
             self._again()
             return
         began = self.world.now
-        request = Consume(self.partition, epoch, self.position)
-        self.ask(leader, request, lambda answer: self._answered(began, answer), lambda error: self._again())
+        part = FetchRequest.Topic.Partition(
+            partition=self.partition.partition,
+            current_leader_epoch=epoch,
+            fetch_offset=self.position,
+            partition_max_bytes=MAX_BYTES,
+        )
+        request = FetchRequest(
+            replica_id=-1,
+            max_bytes=MAX_BYTES,
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            session_epoch=-1,
+            topics=[FetchRequest.Topic(topic=self.partition.topic, partitions=[part])],
+        )
+        observed = Observed(request, self.partition)
+        self.ask(leader, observed, FETCH_VERSION, lambda seen: self._answered(began, epoch, seen), lambda error: self._again())
 
     def _again(self) -> None:
         self.process.later(RETRY_SECONDS, lambda: self.find_leaders(self._poll))
 
-    def _answered(self, began: float, answer: Consumed) -> None:
-        if answer.error:
-            if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+    def _answered(self, began: float, epoch: int, seen: Seen) -> None:
+        (answer,) = seen.response.responses[0].partitions
+        if answer.error_code:
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.world.note(f"{self.name}: {self.partition} has no offset {self.position}")
             self._again()
             return
-        records = records_of(answer.data, self.position)
+        records = records_of(answer.records or b"", self.position)
         if records:
             self.position = records[-1].offset + 1
         self.history.polls.append(
@@ -194,11 +224,11 @@ class Consumer(Client):
                 began,
                 self.world.now,
                 records,
-                answer.leader_epoch,
+                epoch,
                 answer.high_watermark,
                 answer.last_stable_offset,
-                answer.end_offset,
-                leader=answer.leader,
+                seen.end_offset,
+                leader=seen.life,
             )
         )
         self.process.later(self.world.random.uniform(0.05, 0.4), self._poll)

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
 from milepost.record.batches import iter_batches
-from milepost.replica.replicated import ReplicatedPartition
 from tests.checker.checker import check
 from tests.checker.history import Finding, History, Lookup, Outcome, Replica
 from tests.crash.memory_disk import MemoryDisk
-from tests.simulation.broker import VERSIONS, SimulatedBroker
+from tests.simulation.broker import SimulatedBroker
 from tests.simulation.clients import Client, Consumer, Producer, records_of
 from tests.simulation.disk import FragileDisk
 from tests.simulation.faults import Faults
@@ -47,6 +47,8 @@ class Cluster:
         self.clients: list[Client] = []
         self.producer_ids = 0
         self.may_lose_power = world.random.random() < 0.3
+        version = world.random.choice(("3.9", "3.9", "3.9", "2.8", "2.3"))
+        self.versions = protocol_versions(version)
         min_isr = world.random.choice((1, 2, 2, 2))
         settings: dict[str, Any] = {
             "log.segment.bytes": 2000,
@@ -54,6 +56,9 @@ class Cluster:
             "log.index.size.max.bytes": 2000,
             "min.insync.replicas": min_isr,
             "log.flush.interval.messages": 1 if self.may_lose_power else 2**62,
+            "replica.lag.time.max.ms": 2000,
+            "leader.imbalance.check.interval.seconds": 5,
+            "inter.broker.protocol.version": version,
         }
         self.partitions = [TopicPartition(TOPIC, number) for number in range(world.random.choice((1, 1, 2, 3)))]
         self.brokers = {
@@ -67,7 +72,8 @@ class Cluster:
             )
             for broker_id in (1, 2, 3)
         }
-        world.note(f"seed {seed}: {len(self.partitions)} partitions, {min_isr} in sync at least, power {self.may_lose_power}")
+        power = "power may fail" if self.may_lose_power else "power never fails"
+        world.note(f"seed {seed}: {len(self.partitions)} partitions, {min_isr} in sync at least, {power}, protocol {version}")
 
     def set_up(self) -> None:
         for broker in self.brokers.values():
@@ -81,7 +87,7 @@ class Cluster:
         model = self.zookeeper.model
         model.carry_out(admin, Create(znodes.config_path("topics", TOPIC), znodes.config({})))  # type: ignore[arg-type]
         node = znodes.TopicNode(assignments, None)
-        model.carry_out(admin, Create(znodes.topic_path(TOPIC), znodes.topic(node, VERSIONS.topic_znode)))  # type: ignore[arg-type]
+        model.carry_out(admin, Create(znodes.topic_path(TOPIC), znodes.topic(node, self.versions.topic_znode)))  # type: ignore[arg-type]
         random = self.world.random
         for number in range(3):
             acks_all = random.random() < 0.85
@@ -113,8 +119,8 @@ class Cluster:
                 continue
             logs = {}
             for broker in self.brokers.values():
-                partition = broker.replicas.partition(name) if broker.is_up else None
-                if not isinstance(partition, ReplicatedPartition):
+                partition = broker.partition(name)
+                if partition is None:
                     found.append(f"{name}: {broker.name} does not have it")
                     continue
                 logs[broker.broker_id] = (partition.log.high_watermark, partition.log.end_offset)
@@ -129,7 +135,7 @@ class Cluster:
     def collect(self) -> None:
         for name in self.partitions:
             for broker in self.brokers.values():
-                partition = broker.replicas.partition(name) if broker.is_up else None
+                partition = broker.partition(name)
                 if partition is None:
                     continue
                 data = read_everything(partition.log)
@@ -137,7 +143,7 @@ class Cluster:
                 mark = partition.log.high_watermark
                 self.history.replicas.append(Replica(broker.broker_id, str(name), mark, records, sha256(data).hexdigest()))
                 self._look_up(broker.broker_id, name, partition.log, data)
-                if isinstance(partition, ReplicatedPartition) and partition.is_leader:
+                if partition.is_leader:
                     self.history.final[str(name)] = tuple(record for record in records if record.offset < mark)
 
     def _look_up(self, broker_id: int, name: TopicPartition, log: Log, data: bytes) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from milepost.errors import BrokerUnavailable, MilepostError
+from milepost.protocol.apis import BY_NAME
 from milepost.replica.metadata import BrokerInfo
 from tests.simulation.process import Process
 from tests.simulation.world import Timer, World
@@ -166,7 +167,9 @@ class SimulatedPeers:
         timeout: float | None = None,
     ) -> None:
         connection = self.network.connection(self.process, broker.broker_id, purpose)
-        connection.ask(request, version or 0, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
+        if version is None:
+            version = BY_NAME[type(request).__name__.removesuffix("Request")].served[1]
+        connection.ask(request, version, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
 
     def forget(self, broker_id: int) -> None:
         for (name, target, _), connection in list(self.network.connections.items()):
