@@ -21,6 +21,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": "200",
 }
 
 
@@ -57,7 +58,9 @@ class BrokerProcess:
         """Until it is registered and serves."""
         deadline = time.monotonic() + READY_SECONDS
         while f"ready 127.0.0.1:{self.port}" not in self.text().rpartition("-- start")[2]:
-            assert self.process is not None and self.process.poll() is None, f"broker {self.broker_id} ended:\n{self.text()[-4000:]}"
+            assert self.process is not None and self.process.poll() is None, (
+                f"broker {self.broker_id} ended:\n{self.text()[-4000:]}"
+            )
             assert time.monotonic() < deadline, f"broker {self.broker_id} is not ready:\n{self.text()[-4000:]}"
             time.sleep(0.02)
 
