@@ -138,6 +138,27 @@ class SimulatedBroker:
         if not self.disk.exists(DATA):
             self.disk.mkdir(DATA)
 
+    def stop(self) -> None:
+        """Politely (SIGTERM): what it leads is moved first, the logs are closed. It may be killed meanwhile."""
+        broker, process = self.broker, self.process
+        self.world.note(f"{self.name} is asked to stop")
+
+        def stopped() -> None:
+            if not process.is_alive:
+                return
+            self.world.note(f"{self.name} has stopped")
+            broker.link.close()
+            broker.fetchers.close()
+            broker.fence.stop()
+            broker.logs.shutdown()
+            broker.member.close()
+            self.is_up = False
+            process.kill()
+            self.network.died(process)
+            self.disk = after_crash(self.disk, self.world.random, is_power_failure=False)
+
+        process.run(lambda: broker.leaving.leave(stopped, broker.config))
+
     def partition(self, name: TopicPartition) -> ReplicatedPartition | None:
         found = self.broker.replicas.partition(name) if self.is_up else None
         return found if isinstance(found, ReplicatedPartition) else None

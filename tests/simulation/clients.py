@@ -121,7 +121,7 @@ class Producer(Client):
                     acks_all=self.acks_all,
                 )
             )
-        self.process.later(self.world.random.uniform(0.01, 0.3), self._next)
+        self.process.later(self.world.random.uniform(0.02, 0.5), self._next)
 
 
 class Attempt:
@@ -231,7 +231,7 @@ class Consumer(Client):
                 leader=seen.life,
             )
         )
-        self.process.later(self.world.random.uniform(0.05, 0.4), self._poll)
+        self.process.later(self.world.random.uniform(0.1, 0.5), self._poll)
 
 
 def records_of(data: bytes, start: int = 0) -> tuple[Record, ...]:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,7 +18,7 @@ from typing import Any
 
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create
+from milepost.cluster.zookeeper.operations import Create, Operation
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
@@ -34,6 +35,7 @@ from tests.simulation.session import SimulatedZooKeeper
 from tests.simulation.world import World
 
 TOPIC = "t"
+REPLICAS = 3
 PEACE_SECONDS = 30.0
 CONVERGENCE_SECONDS = 30.0
 
@@ -60,7 +62,7 @@ class Cluster:
             "leader.imbalance.check.interval.seconds": 5,
             "inter.broker.protocol.version": version,
         }
-        self.partitions = [TopicPartition(TOPIC, number) for number in range(world.random.choice((1, 1, 2, 3)))]
+        self.partitions: list[TopicPartition] = []
         self.brokers = {
             broker_id: SimulatedBroker(
                 broker_id,
@@ -70,31 +72,55 @@ class Cluster:
                 self.history,
                 settings,
             )
-            for broker_id in (1, 2, 3)
+            for broker_id in range(1, world.random.choice((3, 3, 4)) + 1)
         }
         power = "power may fail" if self.may_lose_power else "power never fails"
-        world.note(f"seed {seed}: {len(self.partitions)} partitions, {min_isr} in sync at least, {power}, protocol {version}")
+        world.note(f"seed {seed}: {len(self.brokers)} brokers, {min_isr} in sync at least, {power}, protocol {version}")
 
     def set_up(self) -> None:
         for broker in self.brokers.values():
             broker.start()
         self.world.run(1.0)
-        admin = _Admin()
-        replicas = {
-            number: znodes.Assignment((1 + number % 3, 1 + (number + 1) % 3, 1 + (number + 2) % 3)) for number in range(3)
-        }
-        assignments = {name.partition: replicas[name.partition] for name in self.partitions}
-        model = self.zookeeper.model
-        model.carry_out(admin, Create(znodes.config_path("topics", TOPIC), znodes.config({})))  # type: ignore[arg-type]
-        node = znodes.TopicNode(assignments, None)
-        model.carry_out(admin, Create(znodes.topic_path(TOPIC), znodes.topic(node, self.versions.topic_znode)))  # type: ignore[arg-type]
+        self.make_topic(TOPIC, self.world.random.choice((1, 1, 2, 3)))
         random = self.world.random
         for number in range(3):
             acks_all = random.random() < 0.85
             self.clients.append(Producer(self, number, is_idempotent=acks_all and random.random() < 0.7, acks_all=acks_all))
-        for number, name in enumerate(self.partitions):
-            self.clients.append(Consumer(self, number, name))
         self.world.run(3.0)
+
+    # What an administrator does.
+
+    def _write(self, *operations: Operation) -> None:
+        for operation in operations:
+            self.zookeeper.model.carry_out(_Admin(), operation)
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        ids = sorted(self.brokers)
+        assignments = {
+            number: znodes.Assignment(tuple(ids[(number + place) % len(ids)] for place in range(REPLICAS)))
+            for number in range(partitions)
+        }
+        node = znodes.TopicNode(assignments, None)
+        self.world.note(f"topic {name} is made with {partitions} partitions")
+        self._write(
+            Create(znodes.config_path("topics", name), znodes.config({})),
+            Create(znodes.topic_path(name), znodes.topic(node, self.versions.topic_znode)),
+        )
+        made = [TopicPartition(name, number) for number in range(partitions)]
+        self.partitions += made
+        for partition in made:
+            self.clients.append(Consumer(self, len(self.clients), partition))
+
+    def reassign(self, name: TopicPartition, replicas: list[int]) -> None:
+        """As the old tool does it. Nothing happens while an earlier order is being looked at."""
+        self.world.note(f"{name} is to be on {replicas}")
+        wanted = {"version": 1, "partitions": [{"topic": name.topic, "partition": name.partition, "replicas": replicas}]}
+        self._write(Create(znodes.REASSIGN_PARTITIONS, json.dumps(wanted).encode()))
+
+    def assignment(self, name: TopicPartition) -> znodes.Assignment:
+        node = znodes.parse_topic(self.zookeeper.model.nodes[znodes.topic_path(name.topic)].data)
+        assert node is not None
+        return node.partitions[name.partition]
 
     # Peace.
 
@@ -113,13 +139,20 @@ class Cluster:
         """Why the cluster is not at rest."""
         found = []
         for name in self.partitions:
-            state = self.state(name)
-            if state is None or set(state.isr) != {1, 2, 3} or state.leader not in self.brokers:
-                found.append(f"{name}: ZooKeeper has {state}")
+            state, assignment = self.state(name), self.assignment(name)
+            if state is None or set(state.isr) != set(assignment.replicas) or state.leader not in self.brokers:
+                found.append(f"{name}: ZooKeeper has {state}, {assignment}")
+                continue
+            if assignment.is_reassigned:
+                found.append(f"{name}: still moves: {assignment}")
                 continue
             logs = {}
             for broker in self.brokers.values():
                 partition = broker.partition(name)
+                if broker.broker_id not in assignment.replicas:
+                    if partition is not None:
+                        found.append(f"{name}: {broker.name} still has it")
+                    continue
                 if partition is None:
                     found.append(f"{name}: {broker.name} does not have it")
                     continue
@@ -136,7 +169,7 @@ class Cluster:
         for name in self.partitions:
             for broker in self.brokers.values():
                 partition = broker.partition(name)
-                if partition is None:
+                if partition is None or broker.broker_id not in self.assignment(name).replicas:
                     continue
                 data = read_everything(partition.log)
                 records = records_of(data)

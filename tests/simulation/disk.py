@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from random import Random
 
 from tests.crash.memory_disk import MemoryDisk, State
@@ -15,6 +16,18 @@ class FragileDisk(RecordingDisk):
     def __init__(self, state: State | None = None):
         super().__init__(state)
         self._initial = dict(state or {})
+
+    def rename(self, source: str, target: str) -> None:
+        """That of a directory is durable at once: what is in it moves as a whole, or the start would find half a partition."""
+        if source not in self.directories:
+            super().rename(source, target)
+            return
+        inside = [path for path in self.nodes if path.startswith(source + "/")]
+        for path in inside:
+            super().rename(path, target + path[len(source) :])
+        self._rename_directory(source, target)
+        for directory in {posixpath.dirname(path) for path in inside}:
+            self.note("sync", directory)
 
     def after_power_failure(self, random: Random) -> dict[str, bytes]:
         """Of what was not synced, some is there: the first so many operations, as disks mostly do it, or any."""

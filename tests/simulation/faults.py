@@ -1,6 +1,7 @@
 """What goes wrong, at random: each fault begins at some time, lasts a while, and is undone; several may be under way at once.
 
 crash        kill -9, or with the power (what was not synced is lost); the broker is started again later
+stop         SIGTERM: a broker hands over what it leads and ends; it is started again later
 pause        SIGSTOP: shorter or longer than the session
 isolate      a broker is cut from the others, from ZooKeeper, or from both; or in one direction only
 expire       ZooKeeper ends a broker's session
@@ -9,6 +10,8 @@ forget       a broker's connection to ZooKeeper breaks: answers and watches are 
 slow         everything a broker does takes its time
 delay        messages take long
 reset        connections break, with what is on the way
+
+Two things that are no faults happen among them: a topic is made, and replicas are moved to other brokers.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ class Faults:
         self._kinds: list[Callable[[], None]] = [
             self.crash,
             self.crash,
+            self.stop,
             self.pause,
             self.isolate,
             self.isolate,
@@ -43,6 +47,8 @@ class Faults:
             self.slow,
             self.delay,
             self.reset,
+            self.make_topic,
+            self.reassign,
         ]
         # Some kinds only, so that seeds differ in character.
         self._kinds = self.random.sample(self._kinds, self.random.randint(2, len(self._kinds)))
@@ -74,7 +80,28 @@ class Faults:
         if broker is None:
             return
         broker.crash(is_power_failure=self.cluster.may_lose_power and self.random.random() < 0.6)
-        self.world.after(self.random.choice((0.05, 1.0, 3.0, 8.0)) * self.random.uniform(0.5, 1.5), broker.start)
+        self._start_again(broker)
+
+    def _start_again(self, broker: SimulatedBroker) -> None:
+        def start() -> None:
+            if not broker.is_up:
+                broker.start()
+
+        self.world.after(self.random.choice((0.05, 1.0, 3.0, 8.0)) * self.random.uniform(0.5, 1.5), start)
+
+    def stop(self) -> None:
+        broker = self._broker()
+        if broker is not None:
+            broker.stop()
+            stopping = broker.process
+
+            def look() -> None:
+                if broker.process is stopping and stopping.is_alive:
+                    self.world.after(0.5, look)
+                else:
+                    self._start_again(broker)
+
+            look()
 
     def pause(self) -> None:
         broker = self._broker()
@@ -161,6 +188,17 @@ class Faults:
         seconds = self.random.choice((0.5, 2.0, 6.0)) * self.random.uniform(0.5, 1.5)
         text = f"ZooKeeper {'sleeps' if sleeps else 'is down'}"
         self._for_a_while(seconds, text, lambda: zookeeper.start(sleeps=sleeps))
+
+    # Work for the controller.
+
+    def make_topic(self) -> None:
+        if len(self.cluster.partitions) < 5:
+            self.cluster.make_topic(f"t{len(self.cluster.partitions)}", 1)
+
+    def reassign(self) -> None:
+        name = self.random.choice(self.cluster.partitions)
+        replicas = self.random.sample(sorted(self.cluster.brokers), min(3, len(self.cluster.brokers)))
+        self.cluster.reassign(name, replicas)
 
     # The end of all that.
 
