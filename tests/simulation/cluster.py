@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,6 +20,7 @@ from typing import Any
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Operation
+from milepost.errors import MilepostError
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
@@ -90,7 +92,7 @@ class Cluster:
 
     # What an administrator does.
 
-    def _write(self, *operations: Operation) -> None:
+    def write(self, *operations: Operation) -> None:
         for operation in operations:
             self.zookeeper.model.carry_out(_Admin(), operation)
 
@@ -102,7 +104,7 @@ class Cluster:
         }
         node = znodes.TopicNode(assignments, None)
         self.world.note(f"topic {name} is made with {partitions} partitions")
-        self._write(
+        self.write(
             Create(znodes.config_path("topics", name), znodes.config({})),
             Create(znodes.topic_path(name), znodes.topic(node, self.versions.topic_znode)),
         )
@@ -115,7 +117,7 @@ class Cluster:
         """As the old tool does it. Nothing happens while an earlier order is being looked at."""
         self.world.note(f"{name} is to be on {replicas}")
         wanted = {"version": 1, "partitions": [{"topic": name.topic, "partition": name.partition, "replicas": replicas}]}
-        self._write(Create(znodes.REASSIGN_PARTITIONS, json.dumps(wanted).encode()))
+        self.write(Create(znodes.REASSIGN_PARTITIONS, json.dumps(wanted).encode()))
 
     def assignment(self, name: TopicPartition) -> znodes.Assignment:
         node = znodes.parse_topic(self.zookeeper.model.nodes[znodes.topic_path(name.topic)].data)
@@ -220,7 +222,33 @@ class Run:
     faults: dict[str, int] = field(default_factory=dict)
 
 
+class Complaints(logging.Handler):
+    """Exceptions that somebody caught and logged: brokers go on after them, and nobody should have to."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.findings: list[Finding] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and not isinstance(record.exc_info[1], MilepostError):
+            self.findings.append(Finding("exception", logging.Formatter().format(record)))
+
+    def __enter__(self) -> Complaints:
+        logging.getLogger("milepost").addHandler(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        logging.getLogger("milepost").removeHandler(self)
+
+
 def run(seed: int, trace: Callable[[str], object] | None = None) -> Run:
+    with Complaints() as complaints:
+        found = simulate(seed, trace)
+    found.findings[:0] = complaints.findings
+    return found
+
+
+def simulate(seed: int, trace: Callable[[str], object] | None) -> Run:
     cluster = Cluster(seed, trace)
     world, history = cluster.world, cluster.history
     cluster.set_up()

@@ -6,9 +6,10 @@ pause        SIGSTOP: shorter or longer than the session
 isolate      a broker is cut from the others, from ZooKeeper, or from both; or in one direction only
 expire       ZooKeeper ends a broker's session
 zookeeper    nobody reaches it; it is started again with everybody's session alive, or has slept and ends them all
+depose       somebody deletes /controller: the controller finds itself replaced with its session alive
 forget       a broker's connection to ZooKeeper breaks: answers and watches are lost
 slow         everything a broker does takes its time
-delay        messages take long
+delay        messages take long, everywhere or between two
 reset        connections break, with what is on the way
 
 Two things that are no faults happen among them: a topic is made, and replicas are moved to other brokers.
@@ -19,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Delete
 from tests.simulation.session import NAME as ZOOKEEPER
 
 if TYPE_CHECKING:
@@ -42,10 +45,12 @@ class Faults:
             self.isolate,
             self.cut_one_way,
             self.expire,
+            self.depose,
             self.stop_zookeeper,
             self.forget,
             self.slow,
             self.delay,
+            self.lag,
             self.reset,
             self.make_topic,
             self.reassign,
@@ -70,8 +75,19 @@ class Faults:
         self.world.after(seconds, undo)
 
     def _broker(self) -> SimulatedBroker | None:
-        up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
-        return self.random.choice(up) if up else None
+        """Anybody; more often one that leads, or the controller."""
+        up = {broker.broker_id: broker for broker in self.cluster.brokers.values() if broker.is_up}
+        if not up:
+            return None
+        wanted = self.random.choice(("anybody", "leader", "leader", "controller"))
+        chosen = None
+        if wanted == "leader":
+            state = self.cluster.state(self.random.choice(self.cluster.partitions))
+            chosen = up.get(state.leader) if state is not None else None
+        elif wanted == "controller":
+            node = self.cluster.zookeeper.model.nodes.get(znodes.CONTROLLER)
+            chosen = up.get(znodes.controller_id(node.data) or 0) if node is not None else None
+        return chosen or self.random.choice(list(up.values()))
 
     # Brokers.
 
@@ -158,6 +174,20 @@ class Faults:
 
         self._for_a_while(self.random.uniform(0.5, 5), f"messages take up to {network.slowest} s", undo)
 
+    def lag(self) -> None:
+        network = self.cluster.network
+        names = [*(broker.name for broker in self.cluster.brokers.values()), ZOOKEEPER]
+        source, target = self.random.sample(names, 2)
+        links = [(source, target), (target, source)][: self.random.choice((1, 2))]
+        seconds = self.random.choice((0.1, 0.5, 1.5))
+        network.lagging.update(dict.fromkeys(links, seconds))
+
+        def undo() -> None:
+            for link in links:
+                network.lagging.pop(link, None)
+
+        self._for_a_while(self.random.uniform(1, 6), f"messages between {source} and {target} take up to {seconds} s", undo)
+
     def reset(self) -> None:
         connections = [each for each in self.cluster.network.connections.values() if not each.is_closed]
         for connection in self.random.sample(connections, min(len(connections), self.random.randint(1, 6))):
@@ -172,6 +202,10 @@ class Faults:
             session = self.random.choice(sessions)
             self.world.note(f"fault: session {session.session_id} is ended")
             self.cluster.zookeeper.end(session)
+
+    def depose(self) -> None:
+        self.world.note("fault: /controller is deleted")
+        self.cluster.write(Delete(znodes.CONTROLLER))
 
     def forget(self) -> None:
         broker = self._broker()
@@ -207,6 +241,7 @@ class Faults:
         self.until = 0.0
         self.cluster.network.cut.clear()
         self.cluster.network.slowest = 0.003
+        self.cluster.network.lagging.clear()
         if self.cluster.zookeeper.is_stopped:
             self.cluster.zookeeper.start(sleeps=False)
         for broker in self.cluster.brokers.values():

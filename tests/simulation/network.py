@@ -39,13 +39,18 @@ class Network:
         """(from, to) of links that carry nothing."""
         self.slowest = 0.003
         """Seconds that a message takes at most."""
+        self.lagging: dict[tuple[str, str], float] = {}
+        """(from, to) of links whose messages take up to so many seconds more."""
         self.servers: dict[int, Server] = {}
         self.connections: dict[tuple[str, int, str], Connection] = {}
         self.messages = 0
 
-    def delay(self) -> float:
+    def delay(self, source: str = "", target: str = "") -> float:
         self.messages += 1
-        return self.world.random.uniform(0.0002, self.slowest)
+        seconds = self.world.random.uniform(0.0002, self.slowest)
+        if self.lagging and (source, target) in self.lagging:
+            seconds += self.world.random.uniform(0, self.lagging[source, target])
+        return seconds
 
     def is_cut(self, source: str, target: str) -> bool:
         return bool(self.cut) and (source, target) in self.cut
@@ -80,7 +85,7 @@ class Pipe:
     def carry(self, deliver: Callable[[], object]) -> None:
         network = self.network
         self._waiting.append(deliver)
-        self._last = max(self._last, network.world.now + network.delay())
+        self._last = max(self._last, network.world.now + network.delay(self.source, self.target))
         network.world.at(self._last, self._arrive)
 
     def _arrive(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from milepost.cluster.zookeeper.operations import Children, Error, Exists, Get, Operation, Result, WatchEvent
+from milepost.cluster.zookeeper.operations import Children, Error, EventType, Exists, Get, Operation, Result, WatchEvent
 from milepost.cluster.zookeeper.session import SessionOwner
 from tests.simulation.network import Network, Pipe
 from tests.simulation.process import Process
@@ -114,6 +114,8 @@ class SimulatedSession:
         self._open: list[Batch] = []
         """Asked and not answered, in order; those behind `_sent` wait for a connection."""
         self._sent = 0
+        self._watching: dict[WatchEvent, None] = {}
+        """What the client waits to be told of; the server may have told it, on a connection that broke."""
         self._lapsed: list[WatchEvent] = []
         self._requests, self._answers = self._pipes()
 
@@ -178,6 +180,7 @@ class SimulatedSession:
         assert self._owner is not None
         self._session, self.session_id = None, 0
         self._lapsed.clear()
+        self._watching.clear()
         ended, self._open, self._sent = self._open, [], 0
         self._owner.on_expired()
         for batch in ended:
@@ -190,8 +193,9 @@ class SimulatedSession:
         self.is_connected = False
         self._requests.is_closed = self._answers.is_closed = True
         self._requests, self._answers = self._pipes()
-        if not self._session.is_ended:
-            self._lapsed += self.server.model.forget_watches(self._session)
+        self.server.model.forget_watches(self._session)
+        self._lapsed += self._watching
+        self._watching.clear()
         uncertain, self._open = self._open[: self._sent], self._open[self._sent :]
         self._sent = 0
         again = []
@@ -251,11 +255,23 @@ class SimulatedSession:
             del self._open[0]
             self._sent -= 1
             self._last_contact = self.server.world.now
+            for operation, result in zip(batch.operations, batch.results, strict=True):
+                self._note_watch(operation, result)
             batch.done(batch.results)
+
+    def _note_watch(self, operation: Operation, result: Result) -> None:
+        is_set = isinstance(operation, Exists) or result.ok
+        if isinstance(operation, (Get, Exists, Children)) and operation.watch and is_set:
+            kind = EventType.CHILDREN if isinstance(operation, Children) else EventType.CHANGED
+            self._watching[WatchEvent(kind, operation.path)] = None
 
     def told(self, session: ServerSession, event: WatchEvent) -> None:
         def tell() -> None:
             if self._owner is not None and self._session is session:
+                if event.type is not EventType.CHILDREN:
+                    self._watching.pop(WatchEvent(EventType.CHANGED, event.path), None)
+                if event.type in (EventType.CHILDREN, EventType.DELETED):
+                    self._watching.pop(WatchEvent(EventType.CHILDREN, event.path), None)
                 self._owner.on_watch(event)
 
         if session is self._session and self.is_connected:

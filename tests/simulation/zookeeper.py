@@ -166,20 +166,14 @@ class ModelZooKeeper:
         for session in sorted(self._watches.pop((kind, path), ()), key=lambda each: each.session_id):
             session.deliver(WatchEvent(event, path))
 
-    def forget_watches(self, session: Client) -> list[WatchEvent]:
-        """The connection is gone, and with it what it watched: as the events that the client would tell itself."""
-        kinds = {"children": EventType.CHILDREN, "data": EventType.CHANGED}
-        lapsed = []
-        for (kind, path), watchers in self._watches.items():
-            if session in watchers:
-                watchers.remove(session)
-                lapsed.append(WatchEvent(kinds[kind], path))
-        return lapsed
+    def forget_watches(self, session: Client) -> None:
+        """The connection is gone, and with it what it watched."""
+        for watchers in self._watches.values():
+            watchers.discard(session)
 
     def end_session(self, session: Client) -> None:
         """Its ephemeral nodes go, in the order of their names, and nobody tells it of anything any more."""
-        for watchers in self._watches.values():
-            watchers.discard(session)
+        self.forget_watches(session)
         self.zxid += 1
         for path in sorted(path for path, node in self.nodes.items() if node.owner == session.session_id):
             self._delete(path)
