@@ -1,6 +1,7 @@
 """Requests of a broker to its controller, whoever that is by then: asked again until somebody answers who is in office.
 
-No answer, an unknown controller, or 41 NOT_CONTROLLER at the top of an answer: again after a moment, to whoever is controller then.
+No answer, an unknown controller, or at the top of an answer 41 NOT_CONTROLLER or 77 STALE_BROKER_EPOCH (we registered anew, or the
+controller has not seen it yet): again after a moment, to whoever is controller then.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ControllerLink:
             self._timers.later(RETRY_SECONDS, lambda: self.ask(make, version, on_answer, purpose=purpose))
 
         def answered(response: Any) -> None:
-            if response.error_code == ErrorCode.NOT_CONTROLLER:
+            if response.error_code in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH):
                 again()
             else:
                 on_answer(response)

@@ -4,8 +4,7 @@
     before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
                     in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
 
-What the controller says to a whole request (77: we registered anew meanwhile) is said to each of its partitions, which then wait for the
-controller's next word.
+What the controller says to a whole request is said to each of its partitions, which then wait for the controller's next word.
 """
 
 from __future__ import annotations

@@ -92,9 +92,11 @@ class ReplicatedPartition(Partition):
         """The registration in which this broker was made the leader is over."""
         self.is_suspended = self.leadership is not None
 
-    def confirm(self) -> None:
-        """The controller says what it said before."""
+    def confirm(self, state: LeaderState) -> None:
+        """The controller says what it said before; it may know of a change of the in-sync replicas whose answer we never got."""
         self.is_suspended = False
+        if self.leadership is not None and state.partition_epoch > self.leadership.state.partition_epoch:
+            self.leadership.update(state, self.clock.now_ms())
 
     # Appending.
 

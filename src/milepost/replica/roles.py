@@ -96,7 +96,7 @@ class Roles:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and isinstance(partition, ReplicatedPartition):
-                partition.confirm()
+                partition.confirm(leader_state(state))
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
             hosted = self._host(name, topic_id)
@@ -141,13 +141,7 @@ class Roles:
             logs.delete(name)
 
     def _take_role(self, partition: ReplicatedPartition, state: Any) -> None:
-        told = LeaderState(
-            state.leader_epoch,
-            frozenset(state.isr),
-            tuple(state.replicas),
-            state.partition_epoch,
-            state.leader_recovery_state == 1,
-        )
+        told = leader_state(state)
         self.fetchers.remove(partition.name)
         was_leader = partition.is_leader
         if state.leader == self.broker_id:
@@ -219,6 +213,16 @@ class Roles:
         for partition in list(self.replicas.partitions.values()):
             if isinstance(partition, ReplicatedPartition) and partition.leadership is not None:
                 partition.leadership.check_lag(now)
+
+
+def leader_state(state: Any) -> LeaderState:
+    return LeaderState(
+        state.leader_epoch,
+        frozenset(state.isr),
+        tuple(state.replicas),
+        state.partition_epoch,
+        state.leader_recovery_state == 1,
+    )
 
 
 def _states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
