@@ -23,6 +23,10 @@ def create_topic(cluster: ClusterProcesses, name: str, partitions: int = 3, fact
     topic = NewTopic(name, partitions, factor, config={key.replace("_", "."): value for key, value in config.items()})
     for future in admin.create_topics([topic], operation_timeout=20).values():
         future.result()
+    # The controller knows it; the others are told at the same moment, more or less.
+    for broker in cluster.brokers.values():
+        if broker.is_running:
+            until(lambda broker=broker: name in metadata(broker.address).topics, f"{name} is known to broker {broker.broker_id}")
 
 
 def metadata(bootstrap: str) -> Any:

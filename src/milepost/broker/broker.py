@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from milepost.broker.fetch_sessions import FetchSessions
 from milepost.broker.housekeeping import Housekeeping, Loop
 from milepost.broker.identity import identify
 from milepost.broker.metered_disk import MeteredDisk
+from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
 from milepost.broker.topic_errors import InvalidTopic, TopicExists
 from milepost.broker.transaction_markers import MarkerWriter
@@ -39,9 +40,8 @@ from milepost.files import Disk
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition, topic_name_fault
-from milepost.net.connection_limits import ConnectionLimits, parse_overrides
 from milepost.net.request_metrics import RequestMetricsTable
-from milepost.net.socket_server import Listener, ServerSettings, SocketServer
+from milepost.net.socket_server import Listener, SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from milepost.coordinator.consumer_groups import ConsumerGroups
     from milepost.coordinator.groups import GroupCoordinator
     from milepost.coordinator.pending_markers import WriteMarkers
+    from milepost.coordinator.transaction import Producer
+    from milepost.coordinator.transaction_admission import Admission
     from milepost.coordinator.transactions import TransactionCoordinator
     from milepost.protocol.messages import FetchRequest, FetchResponse
 
@@ -91,7 +93,7 @@ class Broker:
     def start(self) -> None:
         """Load everything and listen. `run` serves."""
         # Bound first: a port in use should cost nothing.
-        settings = self._server_settings()
+        settings = server_settings(self.config)
         turnstile = Turnstile(self.config.control_plane_listener_name) if settings.pooled else None
         handler = self.dispatcher.handle if turnstile is None else turnstile.handler(self.dispatcher.handle)
         self.server = SocketServer(self._listeners(), handler, settings, control_listener=self._control_listener())
@@ -110,12 +112,16 @@ class Broker:
             self.logs.abandon()
             raise
         self.server.start()
+        self._settle()
         self.housekeeping.start()
         if self.metrics_endpoint is not None:
             self.metrics_endpoint.start()
 
     def _join(self) -> None:
         """Become known to others before anything is served: there are none."""
+
+    def _settle(self) -> None:
+        """Learn from others what clients will ask for first: there is nothing to learn."""
 
     def _load(self) -> None:
         # The topics' settings are known before their logs are opened.
@@ -173,28 +179,6 @@ class Broker:
     def _control_listener(self) -> Listener | None:
         control = self.config.control_plane_listener_name
         return next((listener for listener in map(parse_listener, self.config.listeners) if listener.name == control), None)
-
-    def _server_settings(self) -> ServerSettings:
-        config = self.config
-        limits = ConnectionLimits(
-            per_address=config.max_connections_per_ip,
-            overrides=parse_overrides(config.max_connections_per_ip_overrides),
-            creation_rate=config.max_connection_creation_rate,
-        )
-        limits.total = min(limits.total, config.max_connections)
-        return ServerSettings(
-            num_network_threads=config.num_network_threads,
-            num_io_threads=config.num_io_threads,
-            queued_max_requests=config.queued_max_requests,
-            queued_max_request_bytes=config.queued_max_request_bytes,
-            socket_request_max_bytes=config.socket_request_max_bytes,
-            socket_send_buffer_bytes=config.socket_send_buffer_bytes,
-            socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
-            socket_listen_backlog_size=config.socket_listen_backlog_size,
-            connections_max_idle_ms=config.connections_max_idle_ms,
-            limits=limits,
-            pooled=config.request_channel_mode == "pooled",
-        )
 
     def _topic_id_on_disk(self, directory: str) -> str | None:
         found = partition_metadata.read_partition_metadata(self.logs.disk, f"{directory}/{partition_metadata.FILE_NAME}")
@@ -304,6 +288,19 @@ class Broker:
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
+        from milepost.coordinator.transaction_admission import admit  # which is where `admission` comes from
+
+        admit(self.transactions, admission, transactional_id, producer, partitions, answer)
 
     def allocate_producer_id(self) -> int:
         return self.solo.allocate_producer_id()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.dynamic_config import ALL_BROKERS, apply, in_force
 from milepost.cluster import settings
 from milepost.config.broker import BrokerConfig
-from milepost.config.configuration import Configuration, properties
+from milepost.config.configuration import Configuration
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration
 
@@ -67,7 +67,9 @@ class ClusterSettings:
         except InvalidConfiguration as fault:
             logger.warning("settings of brokers are not taken up: %s", fault)
             return
-        broker.use_config(config)
+        broker.config = broker.logs.config = config
+        for name, configs in broker.cluster.topic_configs.items():
+            self._take_topic(name, configs)
         apply(broker)
 
     # Writing.
@@ -85,5 +87,5 @@ class ClusterSettings:
 
 def known(kind: type[Configuration], configs: Mapping[str, str]) -> dict[str, str]:
     """Those settings that there is a property for here."""
-    names = properties(kind)
+    names = kind.names()
     return {name: value for name, value in configs.items() if name in names or name in kind.aliases}

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker import follower_fetches
 from milepost.broker.broker import Broker, parse_listener
+from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_coordinators import ClusterCoordinators
 from milepost.broker.cluster_dispatch import ClusterDispatcher
 from milepost.broker.cluster_settings import ClusterSettings
@@ -25,6 +26,7 @@ from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.housekeeping import Loop
 from milepost.broker.marker_sender import MarkerSender
 from milepost.broker.replicated_topic import ReplicatedTopic
+from milepost.broker.transaction_verification import ask_coordinator
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.office import ControllerSettings
@@ -38,6 +40,7 @@ from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper.session import Session
 from milepost.cluster.zookeeper.znodes import BrokerNode
 from milepost.config.broker import BrokerConfig
+from milepost.coordinator.hashing import partition_of
 from milepost.errors import BrokerUnavailable, InvalidConfiguration, MilepostError
 from milepost.files import Disk
 from milepost.log.meta_properties import MetaProperties
@@ -57,10 +60,13 @@ from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.transaction import Producer
+    from milepost.coordinator.transaction_admission import Admission
 
 logger = logging.getLogger("milepost.broker")
 
 STEP_SECONDS = 0.05
+SETTLE_SECONDS = 10.0
 # As Kafka 3.9 with ZooKeeper: transactions of version 0. Groups of the consumer protocol are ours to add.
 FEATURE_LEVELS = {GROUP_VERSION: 1, TRANSACTION_VERSION: 0}
 
@@ -242,6 +248,12 @@ class ClusteredBroker(Broker):
                 )
         self.begin()
 
+    def _settle(self) -> None:
+        """Hear from the controller who is alive, if there is one: clients that are told of no brokers at all may not ask again soon."""
+        until = self.loop.monotonic() + SETTLE_SECONDS
+        while self.node_id not in self.cluster.brokers and self.loop.monotonic() < until:
+            self.server.loop.run_once(STEP_SECONDS)
+
     def begin(self) -> None:
         """What goes on by the clock."""
         self.fence.start()
@@ -287,6 +299,8 @@ class ClusteredBroker(Broker):
         names = {topic.topic_name for topic in request.topic_states}
         names |= {state.topic_name for state in request.ungrouped_partition_states}
         self.topics.told(names)
+        if not before:
+            self.replicas.purgatory.check(BROKERS)
         self.coordinators.topics_changed()
         gone = sorted({name.topic for name in deleted if name.topic not in self.cluster.topics})
         if gone:
@@ -312,6 +326,22 @@ class ClusteredBroker(Broker):
     def missing_partition(self, name: TopicPartition) -> int:
         known = self.cluster.has_partition(name.topic, name.partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        topic = self.transactions_topic
+        known = self.cluster.partition_info(topic.name, partition_of(transactional_id, topic.partition_count))
+        if known is not None and known.leader == self.node_id:
+            super().admit(admission, transactional_id, producer, partitions, answer)
+        else:
+            coordinator = None if known is None else self.cluster.brokers.get(known.leader)
+            ask_coordinator(self.peers, coordinator, admission, transactional_id, producer, partitions, answer)
 
     def allocate_producer_id(self) -> int:
         return self.producer_ids.take()

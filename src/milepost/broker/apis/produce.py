@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.codec.compression import Codec
 from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import Admission, admit, answered_to_produce
+from milepost.coordinator.transaction_admission import Admission, answered_to_produce
 from milepost.errors import MilepostError, RecordValidation
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
@@ -61,7 +61,7 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     if len(producers) > 1:
         return finish(request, context, dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     (producer,) = producers
-    admit(context.broker.transactions, admission, request.transactional_id, producer, list(starting), admitted)
+    context.broker.admit(admission, request.transactional_id, producer, list(starting), admitted)
     return None
 
 

@@ -2,6 +2,8 @@
 
 A topic that is not there is made when the client allows it and `auto.create.topics.enable` does. It has no leader yet: 5
 LEADER_NOT_AVAILABLE, and the client asks again. Addresses are those of the listener that the client came by.
+
+A broker that has just started, and has heard of nobody yet, not even of itself, lets the client wait for a moment.
 """
 
 from __future__ import annotations
@@ -22,11 +24,26 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 3
+BROKERS = "brokers"
+"""What to wait for in the purgatory until the controller has said who is alive."""
+PATIENCE_SECONDS = 5.0
 Topic = MetadataResponse.Topic
 
 
-def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
+def handle(request: MetadataRequest, context: Context) -> MetadataResponse | None:
     broker = cast("ClusteredBroker", context.broker)
+    if broker.cluster.brokers:
+        return answer(request, context, broker)
+
+    def complete() -> None:
+        if context.is_connected:
+            context.answer(answer(request, context, broker))
+
+    broker.replicas.purgatory.wait([BROKERS], lambda key: bool(broker.cluster.brokers), complete, PATIENCE_SECONDS)
+    return None
+
+
+def answer(request: MetadataRequest, context: Context, broker: ClusteredBroker) -> MetadataResponse:
     wanted = request.topics
     if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
         return refuse(wanted, ErrorCode.INVALID_REQUEST)
