@@ -163,6 +163,9 @@ class SimulatedBroker:
         found = self.broker.replicas.partition(name) if self.is_up else None
         return found if isinstance(found, ReplicatedPartition) else None
 
+    def has_log(self, name: TopicPartition) -> bool:
+        return self.is_up and name in self.broker.logs.logs
+
     # Requests.
 
     def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: str) -> None:

@@ -38,6 +38,7 @@ from tests.simulation.world import World
 
 TOPIC = "t"
 REPLICAS = 3
+UNUSED = TopicPartition("unused", 0)
 PEACE_SECONDS = 30.0
 CONVERGENCE_SECONDS = 30.0
 
@@ -83,7 +84,7 @@ class Cluster:
         for broker in self.brokers.values():
             broker.start()
         self.world.run(1.0)
-        self.make_topic(TOPIC, self.world.random.choice((1, 1, 2, 3)))
+        self.use_topic(TOPIC, self.world.random.choice((1, 1, 2, 3)))
         random = self.world.random
         for number in range(3):
             acks_all = random.random() < 0.85
@@ -108,10 +109,22 @@ class Cluster:
             Create(znodes.config_path("topics", name), znodes.config({})),
             Create(znodes.topic_path(name), znodes.topic(node, self.versions.topic_znode)),
         )
+
+    def use_topic(self, name: str, partitions: int) -> None:
+        """Make it, and have it written and read."""
+        self.make_topic(name, partitions)
         made = [TopicPartition(name, number) for number in range(partitions)]
         self.partitions += made
         for partition in made:
             self.clients.append(Consumer(self, len(self.clients), partition))
+
+    def make_or_delete(self) -> None:
+        """A topic that nobody uses comes and goes, under the same name."""
+        if znodes.topic_path(UNUSED.topic) not in self.zookeeper.model.nodes:
+            self.make_topic(UNUSED.topic, 1)
+        else:
+            self.world.note(f"topic {UNUSED.topic} is to be deleted")
+            self.write(Create(znodes.delete_topic_path(UNUSED.topic)))
 
     def reassign(self, name: TopicPartition, replicas: list[int]) -> None:
         """As the old tool does it. Nothing happens while an earlier order is being looked at."""
@@ -140,7 +153,14 @@ class Cluster:
     def differences(self) -> list[str]:
         """Why the cluster is not at rest."""
         found = []
-        for name in self.partitions:
+        doomed = sorted(self.zookeeper.model.children.get(znodes.DELETE_TOPICS, ()))
+        if doomed:
+            found.append(f"still to be deleted: {doomed}")
+        is_there = znodes.topic_path(UNUSED.topic) in self.zookeeper.model.nodes
+        if not is_there:
+            left = [broker.name for broker in self.brokers.values() if broker.has_log(UNUSED)]
+            found += [f"{UNUSED} is deleted, and still on {left}"] if left else []
+        for name in (*self.partitions, UNUSED) if is_there else self.partitions:
             state, assignment = self.state(name), self.assignment(name)
             if state is None or set(state.isr) != set(assignment.replicas) or state.leader not in self.brokers:
                 found.append(f"{name}: ZooKeeper has {state}, {assignment}")

@@ -12,7 +12,7 @@ slow         everything a broker does takes its time
 delay        messages take long, everywhere or between two
 reset        connections break, with what is on the way
 
-Two things that are no faults happen among them: a topic is made, and replicas are moved to other brokers.
+Some things that are no faults happen among them: topics are made and deleted, and replicas are moved to other brokers.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Faults:
             self.lag,
             self.reset,
             self.make_topic,
+            self.make_or_delete,
             self.reassign,
         ]
         # Some kinds only, so that seeds differ in character.
@@ -227,7 +228,10 @@ class Faults:
 
     def make_topic(self) -> None:
         if len(self.cluster.partitions) < 5:
-            self.cluster.make_topic(f"t{len(self.cluster.partitions)}", 1)
+            self.cluster.use_topic(f"t{len(self.cluster.partitions)}", 1)
+
+    def make_or_delete(self) -> None:
+        self.cluster.make_or_delete()
 
     def reassign(self) -> None:
         name = self.random.choice(self.cluster.partitions)
