@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
 
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
+from milepost.log.open import open_log
 from milepost.protocol.messages import (
     AllocateProducerIdsRequest,
     AlterPartitionReassignmentsRequest,
@@ -109,6 +110,19 @@ def test_moved_partition_keeps_its_records_and_leaves_its_old_brokers(cluster):
     ensure_nothing_lost(writer, read_all(cluster.bootstrap, "moves", 1))
     old = cluster.brokers[before[1]]
     assert not (old.data / "moves-0").exists()
+
+
+def test_deleted_records_are_gone_on_every_replica(cluster, admin):
+    create_topic(cluster, "trimmed", 1, 3)
+    with Writer(cluster.bootstrap, "trimmed", 1) as writer:
+        writer.wait_for(100)
+    name = TopicPartition("trimmed", 0, 50)
+    (future,) = admin.delete_records([name], operation_timeout=20).values()
+    assert future.result().low_watermark == 50
+    for broker in cluster.brokers.values():
+        with open_log(broker.data / "trimmed-0") as log:
+            assert log.end_offset == len(writer.acked)
+    assert len(read_all(cluster.bootstrap, "trimmed", 1)) == len(writer.acked) - 50
 
 
 def test_preferred_leader_is_elected_again(cluster, admin):

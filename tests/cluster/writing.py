@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from milepost.log.open import open_log
@@ -113,7 +113,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Counter[str]:
             "log_level": 0,
         }
     )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     found: Counter[str] = Counter()
     ended: set[int] = set()
     deadline = time.monotonic() + HEALED_SECONDS

@@ -285,6 +285,10 @@ class Broker:
 
         return refuse_follower(request, context.version)
 
+    @property
+    def is_controller(self) -> bool:
+        return True
+
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -37,8 +37,9 @@ from milepost.cluster.member import Member, MemberSettings
 from milepost.cluster.producer_id_blocks import ProducerIdBlocks
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.told import ToldCluster
-from milepost.cluster.zookeeper.session import Session
-from milepost.cluster.zookeeper.znodes import BrokerNode
+from milepost.cluster.zookeeper.operations import Create
+from milepost.cluster.zookeeper.session import Session, Steps
+from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir_event
 from milepost.config.broker import BrokerConfig
 from milepost.coordinator.hashing import partition_of
 from milepost.errors import BrokerUnavailable, InvalidConfiguration, MilepostError
@@ -198,6 +199,7 @@ class ClusteredBroker(Broker):
         member.on_settings = self.settings.take_all
         member.on_changed_settings = self.settings.changed
         member.on_expired_session = roles.suspend
+        self.logs.on_offline = self._directory_failed
         roles.on_leader = self.coordinators.leads
         roles.on_follower = lambda partition: self.coordinators.lost(partition.name)
         roles.on_stopped = self.coordinators.lost
@@ -279,6 +281,10 @@ class ClusteredBroker(Broker):
         return self.member.controller if self.member.is_controller else None
 
     @property
+    def is_controller(self) -> bool:
+        return self.member.is_controller
+
+    @property
     def controller_id(self) -> int:
         """As clients are told: one that is alive, or nobody."""
         known = self.cluster.controller_id
@@ -316,6 +322,15 @@ class ClusteredBroker(Broker):
             partition = self.replicas.partitions.get(name)
             if partition is not None:
                 purgatory.check(partition.committed_key)
+
+    def _directory_failed(self, path: str) -> None:
+        """The controller is told; it asks what is lost with the directory, and has others lead it."""
+        logger.error("data directory %s failed: the controller is told", path)
+
+        def note() -> Steps[None]:
+            yield [Create(LOG_DIR_EVENT, log_dir_event(self.node_id), sequence=True)]
+
+        self.loop.post(lambda: self.member.run(note()))
 
     def _replica_failed(self, name: TopicPartition, error: MilepostError) -> None:
         logger.error("%s is followed no more: %s", name, error)

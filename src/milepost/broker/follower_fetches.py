@@ -22,6 +22,7 @@ from milepost.broker.apis.fetch import (
     size_of,
     want,
 )
+from milepost.broker.cluster_apis.delete_records import start_key
 from milepost.broker.fetch_sessions import empty
 from milepost.errors import MilepostError
 from milepost.log.reading import Isolation
@@ -141,5 +142,7 @@ class Follower:
         leadership = partition.leadership
         assert leadership is not None
         moved = leadership.fetched(self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms())
+        purgatory = self.broker.replicas.purgatory
         if moved:
-            self.broker.replicas.purgatory.check(partition.committed_key)
+            purgatory.check(partition.committed_key)
+        purgatory.check(start_key(partition.name))

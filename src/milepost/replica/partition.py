@@ -32,13 +32,16 @@ class Partition:
         self.is_hosted = True
         self.topic_metrics = topic_metrics
         self.replicas = [leader_id]
-        self.in_sync_replicas = [leader_id]
         latest = log.epochs.latest_epoch
         self.leader_epoch = 0 if latest is None else latest
 
     @property
     def name(self) -> TopicPartition:
         return self.log.partition
+
+    @property
+    def in_sync_replicas(self) -> list[int]:
+        return [self.leader_id]
 
     @property
     def committed_key(self) -> Hashable:

@@ -50,7 +50,7 @@ class ReplicatedPartition(Partition):
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.replicas = []
-        self.in_sync_replicas = []
+        self._told_isr: list[int] = []
 
     # Roles.
 
@@ -73,11 +73,16 @@ class ReplicatedPartition(Partition):
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = list(state.replicas)
-        self.in_sync_replicas = sorted(state.isr)
+        self._told_isr = sorted(state.isr)
 
     @property
     def is_leader(self) -> bool:
         return self.leadership is not None
+
+    @property
+    def in_sync_replicas(self) -> list[int]:
+        """A leader knows; a follower knows what it was told when it became one."""
+        return self._told_isr if self.leadership is None else sorted(self.leadership.state.isr)
 
     @property
     def committed_key(self) -> Hashable:

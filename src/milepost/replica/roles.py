@@ -94,15 +94,14 @@ class Roles:
         partition = self.replicas.partitions.get(name)
         if partition is not None and NO_TOPIC_ID not in (partition.topic_id, topic_id) and partition.topic_id != topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if partition is not None and partition.log.is_failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and isinstance(partition, ReplicatedPartition):
                 partition.confirm(leader_state(state))
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
-            hosted = self._host(name, topic_id)
-            if hosted.log.is_failed:
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            self._take_role(hosted, state)
+            self._take_role(self._host(name, topic_id), state)
         except KafkaStorage as error:
             logger.error("%s: %s", name, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
