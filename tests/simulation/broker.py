@@ -95,7 +95,7 @@ class SimulatedBroker:
         self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
         broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
         endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
-        broker.assemble(process, self.session, SimulatedPeers(self.network, process), endpoints)
+        broker.assemble(process, self.session, SimulatedPeers(self.network, process, self.broker_id), endpoints)
         self._note_appends()
         broker.member.on_registered = self._registered
         broker.member.start()
@@ -168,19 +168,19 @@ class SimulatedBroker:
 
     # Requests.
 
-    def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: str) -> None:
+    def serve(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
         if self._early is not None:
-            self._early.append(lambda: self.serve(request, version, answer, caller))
+            self._early.append(lambda: self.serve(request, version, answer, client_id))
         elif isinstance(request, Observed):
-            self._handle(request.request, version, lambda response: answer(self._seen(request, response)))
+            self._handle(request.request, version, lambda response: answer(self._seen(request, response)), client_id)
         else:
-            self._handle(request, version, answer)
+            self._handle(request, version, answer, client_id)
 
     def _seen(self, observed: Observed, response: Any) -> Seen:
         partition = self.partition(observed.partition)
         return Seen(response, partition.log.end_offset if partition else -1, f"{self.name}.{self.lives}")
 
-    def _handle(self, request: Any, version: int, answer: Callable[[Any], object]) -> None:
+    def _handle(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
         name = type(request).__name__.removesuffix("Request")
         api = BY_NAME[name]
         handler = self.broker.dispatcher.handler_of(api)
@@ -192,7 +192,7 @@ class SimulatedBroker:
             sent = written(compiled.response_encoder(api.key, version), response)
             answer(compiled.response_decoder(api.key, version)(sent, 0)[0])
 
-        response = handler(received, SimulatedContext(self.broker, version, answered))  # type: ignore[arg-type]
+        response = handler(received, SimulatedContext(self.broker, version, client_id, answered))  # type: ignore[arg-type]
         if response is not None:
             answered(response)
 
@@ -205,14 +205,14 @@ class SimulatedBroker:
 class SimulatedContext:
     """What handlers see of a connection."""
 
-    client_id = ""
     client_host = "/simulated"
     listener = LISTENER
     is_connected = True
 
-    def __init__(self, broker: ClusteredBroker, version: int, answer: Callable[[Any], object]):
+    def __init__(self, broker: ClusteredBroker, version: int, client_id: str, answer: Callable[[Any], object]):
         self.broker = broker
         self.version = version
+        self.client_id = client_id
         self.answer = answer
         self.connection: dict[str, object] = {}
 

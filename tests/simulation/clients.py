@@ -6,6 +6,7 @@ goes on as another producer, since nobody knows whether the number was used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.log.partition_name import TopicPartition
@@ -13,6 +14,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
+from milepost.record.control import ControlType, control_type
 from milepost.record.records import Record as LogRecord
 from milepost.replica.metadata import BrokerInfo
 from tests.checker.history import Outcome, Poll, Record, Send, sealed
@@ -46,6 +48,8 @@ class Client:
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
         """(leader, leader epoch), the newest we heard of."""
         self._next_asked = 0
+        self.is_stopped = False
+        """Whether it should begin nothing new."""
 
     def ask(self, broker_id: int, request: Any, version: int, on_answer: Any, on_failure: Any) -> None:
         broker = BrokerInfo(broker_id, -1, ())
@@ -75,7 +79,6 @@ class Producer(Client):
         self.is_idempotent = is_idempotent
         self.acks_all = acks_all
         self.sent = 0
-        self.is_stopped = False
         self._begin_anew()
         self._next()
 
@@ -175,9 +178,10 @@ class Attempt:
 
 
 class Consumer(Client):
-    def __init__(self, cluster: Cluster, number: int, partition: TopicPartition):
+    def __init__(self, cluster: Cluster, number: int, partition: TopicPartition, *, is_committed: bool):
         super().__init__(cluster, f"consumer-{number}")
         self.partition = partition
+        self.is_committed = is_committed
         self.position = 0
         self._poll()
 
@@ -198,6 +202,7 @@ class Consumer(Client):
             max_bytes=MAX_BYTES,
             max_wait_ms=WAIT_MS,
             min_bytes=1,
+            isolation_level=int(self.is_committed),
             session_epoch=-1,
             topics=[FetchRequest.Topic(topic=self.partition.topic, partitions=[part])],
         )
@@ -214,9 +219,11 @@ class Consumer(Client):
                 self.world.note(f"{self.name}: {self.partition} has no offset {self.position}")
             self._again()
             return
-        records = records_of(answer.records or b"", self.position)
-        if records:
-            self.position = records[-1].offset + 1
+        batches = list(iter_batches(answer.records or b""))
+        aborted = [(each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()]
+        records = tuple(record for record in visible(batches, aborted) if record.offset >= self.position)
+        if batches:
+            self.position = batches[-1].next_offset
         self.history.polls.append(
             Poll(
                 self.name,
@@ -228,16 +235,39 @@ class Consumer(Client):
                 answer.high_watermark,
                 answer.last_stable_offset,
                 seen.end_offset,
+                is_committed=self.is_committed,
                 leader=seen.life,
             )
         )
         self.process.later(self.world.random.uniform(0.1, 0.5), self._poll)
 
 
-def records_of(data: bytes, start: int = 0) -> tuple[Record, ...]:
-    return tuple(
-        Record(record.offset, bytes(record.value or b"").decode())
-        for batch in iter_batches(data)
-        for record in batch.records()
-        if record.offset >= start
-    )
+def visible(batches: Sequence[Any], aborted: Iterable[tuple[int, int]] = ()) -> list[Record]:
+    """What a reader makes of batches: without markers, and without transactions that it is told were aborted (first offset, producer)."""
+    waiting = sorted(aborted)
+    skipping: set[int] = set()
+    found = []
+    for batch in batches:
+        while waiting and waiting[0][0] <= batch.last_offset:
+            skipping.add(waiting.pop(0)[1])
+        if batch.is_control:
+            if control_type(batch.records()[0].key) is ControlType.ABORT:
+                skipping.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in skipping):
+            found += [Record(record.offset, bytes(record.value or b"").decode()) for record in batch.records()]
+    return found
+
+
+def committed(batches: Sequence[Any]) -> list[Record]:
+    """The same for a whole log, from its markers alone: what is open at the end is not seen."""
+    decided: list[Record] = []
+    pending: dict[int, list[Record]] = {}
+    for batch in batches:
+        if batch.is_control:
+            ended = pending.pop(batch.producer_id, [])
+            if control_type(batch.records()[0].key) is ControlType.COMMIT:
+                decided += ended
+        else:
+            records = [Record(record.offset, bytes(record.value or b"").decode()) for record in batch.records()]
+            (pending.setdefault(batch.producer_id, []) if batch.is_transactional else decided).extend(records)
+    return sorted(decided)

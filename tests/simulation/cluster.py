@@ -29,11 +29,12 @@ from tests.checker.checker import check
 from tests.checker.history import Finding, History, Lookup, Outcome, Replica
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.broker import SimulatedBroker
-from tests.simulation.clients import Client, Consumer, Producer, records_of
+from tests.simulation.clients import Client, Consumer, Producer, committed, visible
 from tests.simulation.disk import FragileDisk
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
 from tests.simulation.session import SimulatedZooKeeper
+from tests.simulation.transactions import Transactor
 from tests.simulation.world import World
 
 TOPIC = "t"
@@ -62,6 +63,8 @@ class Cluster:
             "min.insync.replicas": min_isr,
             "log.flush.interval.messages": 1 if self.may_lose_power else 2**62,
             "replica.lag.time.max.ms": 2000,
+            "transaction.state.log.num.partitions": 2,
+            "offsets.topic.num.partitions": 1,
             "leader.imbalance.check.interval.seconds": 5,
             "inter.broker.protocol.version": version,
         }
@@ -86,6 +89,8 @@ class Cluster:
         self.world.run(1.0)
         self.use_topic(TOPIC, self.world.random.choice((1, 1, 2, 3)))
         random = self.world.random
+        if random.random() < 0.4:
+            self.clients.append(Transactor(self, 0))
         for number in range(3):
             acks_all = random.random() < 0.85
             self.clients.append(Producer(self, number, is_idempotent=acks_all and random.random() < 0.7, acks_all=acks_all))
@@ -116,7 +121,8 @@ class Cluster:
         made = [TopicPartition(name, number) for number in range(partitions)]
         self.partitions += made
         for partition in made:
-            self.clients.append(Consumer(self, len(self.clients), partition))
+            is_committed = self.world.random.random() < 0.7
+            self.clients.append(Consumer(self, len(self.clients), partition, is_committed=is_committed))
 
     def make_or_delete(self) -> None:
         """A topic that nobody uses comes and goes, under the same name."""
@@ -194,12 +200,14 @@ class Cluster:
                 if partition is None or broker.broker_id not in self.assignment(name).replicas:
                     continue
                 data = read_everything(partition.log)
-                records = records_of(data)
+                batches = list(iter_batches(data))
+                records = tuple(visible(batches))
                 mark = partition.log.high_watermark
                 self.history.replicas.append(Replica(broker.broker_id, str(name), mark, records, sha256(data).hexdigest()))
                 self._look_up(broker.broker_id, name, partition.log, data)
                 if partition.is_leader:
-                    self.history.final[str(name)] = tuple(record for record in records if record.offset < mark)
+                    seen = [record for record in committed(batches) if record.offset < mark]
+                    self.history.final[str(name)] = tuple(seen)
 
     def _look_up(self, broker_id: int, name: TopicPartition, log: Log, data: bytes) -> None:
         """A few timestamps, by the index and by reading everything."""
@@ -280,8 +288,7 @@ def simulate(seed: int, trace: Callable[[str], object] | None) -> Run:
     history.ended_at = world.now + PEACE_SECONDS
     world.run(history.ended_at, cluster.everybody_was_served)
     for client in cluster.clients:
-        if isinstance(client, Producer):
-            client.is_stopped = True
+        client.is_stopped = True
     world.run(world.now + CONVERGENCE_SECONDS, lambda: not cluster.differences())
     findings = [Finding("convergence", text) for text in cluster.differences()]
     cluster.collect()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.protocol.apis import BY_NAME
+from milepost.replica.loop_peers import client_id
 from milepost.replica.metadata import BrokerInfo
 from tests.simulation.process import Process
 from tests.simulation.world import Timer, World
@@ -29,7 +30,7 @@ class Server(Protocol):
 
     process: Process
 
-    def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: str) -> None: ...
+    def serve(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None: ...
 
 
 class Network:
@@ -111,7 +112,7 @@ class Connection:
         self._open: dict[int, tuple[OnFailure, Timer]] = {}
         self._next = 0
 
-    def ask(self, request: Any, version: int, on_answer: OnAnswer, on_failure: OnFailure, timeout: float) -> None:
+    def ask(self, request: Any, version: int, client_id: str, on_answer: OnAnswer, on_failure: OnFailure, timeout: float) -> None:
         self._next += 1
         number = self._next
         timer = self.client.later(timeout, lambda: self.close(f"no answer within {timeout} s"))
@@ -129,7 +130,7 @@ class Connection:
         def arrived() -> None:
             if self.process.is_alive:
                 serve = self.server.serve
-                self.process.run(lambda: serve(request, version, answer, self.client.name))
+                self.process.run(lambda: serve(request, version, answer, client_id))
             else:
                 self.close("the connection was refused")
 
@@ -154,11 +155,12 @@ class Connection:
 
 
 class SimulatedPeers:
-    """The other brokers, for one process (`replica/peers`)."""
+    """The brokers, for one process (`replica/peers`): a broker with its number, or a client."""
 
-    def __init__(self, network: Network, process: Process):
+    def __init__(self, network: Network, process: Process, broker_id: int | None = None):
         self.network = network
         self.process = process
+        self.broker_id = broker_id
 
     def send(
         self,
@@ -174,7 +176,8 @@ class SimulatedPeers:
         connection = self.network.connection(self.process, broker.broker_id, purpose)
         if version is None:
             version = BY_NAME[type(request).__name__.removesuffix("Request")].served[1]
-        connection.ask(request, version, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
+        name = self.process.name if self.broker_id is None else client_id(self.broker_id, purpose)
+        connection.ask(request, version, name, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
 
     def forget(self, broker_id: int) -> None:
         for (name, target, _), connection in list(self.network.connections.items()):
