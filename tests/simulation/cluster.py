@@ -280,7 +280,7 @@ def simulate(seed: int, trace: Callable[[str], object] | None) -> Run:
     cluster = Cluster(seed, trace)
     world, history = cluster.world, cluster.history
     cluster.set_up()
-    until = world.now + world.random.choice((5.0, 10.0, 20.0))
+    until = world.now + world.random.choice((4.0, 8.0, 16.0))
     faults = Faults(cluster, until)
     world.run(until)
     faults.heal()

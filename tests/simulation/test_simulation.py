@@ -14,11 +14,11 @@ import pytest
 
 from tests.simulation.cluster import run
 
-SEEDS_EACH = 25
+SEEDS_EACH = 30
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("first", range(0, 300, SEEDS_EACH))
+@pytest.mark.parametrize("first", range(0, 240, SEEDS_EACH))
 def test_cluster_keeps_its_promises_under_faults(first):
     for seed in range(first, first + SEEDS_EACH):
         findings = run(seed).findings
