@@ -11,7 +11,6 @@ are counted), and the time until ZooKeeper has noticed a death, which is the ses
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,18 +19,23 @@ from typing import Any
 
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.office import ControllerSettings
-from milepost.cluster.election import Elected, Term, elect, guarded
+from milepost.cluster.election import Elected, elect
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Get, Operation, Result, SetData, WatchEvent
+from milepost.cluster.zookeeper.operations import Create, Operation, Result, WatchEvent
 from milepost.cluster.zookeeper.session import Runner
 from milepost.log.partition_metadata import topic_id_text
 from milepost.protocol import compiled
 from milepost.protocol.apis import BY_NAME
-from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from milepost.protocol.messages import (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
 from milepost.replica.metadata import BrokerInfo, Endpoint
 from tests.simulation.network import Network
 from tests.simulation.process import Process
+from tests.simulation.rates import Rates, measure
 from tests.simulation.session import ServerSession, SimulatedSession, SimulatedZooKeeper
 from tests.simulation.world import World
 
@@ -39,16 +43,6 @@ REPLICAS = 3
 PARTITIONS_PER_TOPIC = 100
 SESSION_SECONDS = 18.0
 ANSWERS = {"LeaderAndIsr": LeaderAndIsrResponse, "UpdateMetadata": UpdateMetadataResponse, "StopReplica": StopReplicaResponse}
-
-
-@dataclass
-class Rates:
-    """Seconds that others need: ZooKeeper for a read and a guarded write, a broker for a partition of LeaderAndIsr, of UpdateMetadata."""
-
-    read: float = 0.00005
-    write: float = 0.0001
-    lead: float = 0.00005
-    update: float = 0.000005
 
 
 @dataclass
@@ -264,68 +258,14 @@ class _Nobody:
     def told(self, session: Any, event: Any) -> None: ...
 
 
-# What others need, measured on the real ones.
-
-
-def measure_zookeeper(count: int = 5000) -> tuple[float, float]:
-    """Seconds for a read and for a guarded write, of many that are asked together."""
-    from milepost.cluster.zookeeper.kazoo_session import KazooSession
-    from milepost.cluster.zookeeper.server import ZooKeeperServer
-    from milepost.net.event_loop import EventLoop
-    from tests.cluster.conftest import free_port
-
-    with tempfile.TemporaryDirectory() as directory:
-        server = ZooKeeperServer(directory, free_port())
-        server.start()
-        server.wait()
-        time.sleep(1.0)  # it accepts connections a moment before it answers
-        loop = EventLoop()
-        session = KazooSession(server.address, loop)
-        connected: list[bool] = []
-        session.start(_Owner(connected))
-        while not connected:
-            loop.run_once(0.02)
-
-        def ask(operations: Sequence[Operation]) -> float:
-            answers: list[Sequence[Result]] = []
-            began = time.perf_counter()
-            session.submit(operations, answers.append)
-            while not answers:
-                loop.run_once(0.02)
-            assert all(result.ok for result in answers[0]), answers[0][:3]
-            return (time.perf_counter() - began) / len(operations)
-
-        state = znodes.state(znodes.PartitionState(1, 0, (1, 2, 3), 0))
-        ask([Create(znodes.CONTROLLER_EPOCH, b"1")])
-        ask([Create(f"/{number}", state) for number in range(count)])
-        read = min(ask([Get(f"/{number}") for number in range(count)]) for _ in range(3))
-        write = min(ask(guarded(Term(1, 0), [SetData(f"/{number}", state) for number in range(count)])) for _ in range(3))
-        session.close()
-        loop.close()
-        server.stop()
-        return read, write
-
-
-class _Owner:
-    def __init__(self, connected: list[bool]):
-        self.connected = connected
-
-    def on_connected(self) -> None:
-        self.connected.append(True)
-
-    def on_expired(self) -> None: ...
-
-    def on_watch(self, event: WatchEvent) -> None: ...
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.sizing", description=__doc__.partition("\n")[0])
     parser.add_argument("--brokers", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=100_000)
     given = parser.parse_args()
-    rates = Rates()
-    rates.read, rates.write = measure_zookeeper()
+    rates = measure()
     print(f"ZooKeeper through kazoo: {rates.read * 1e6:.0f} µs a read, {rates.write * 1e6:.0f} µs a guarded write, pipelined")
+    print(f"a broker: {rates.lead * 1e6:.0f} µs a partition of LeaderAndIsr, {rates.update * 1e6:.1f} µs one of UpdateMetadata")
     cluster = Cluster(given.brokers, given.partitions, rates)
     print(f"{given.brokers} brokers, {given.partitions} partitions, {REPLICAS} replicas each")
     for name, event in (("a broker dies", cluster.broker_dies), ("the controller dies", cluster.controller_dies)):
