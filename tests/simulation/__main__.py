@@ -51,9 +51,11 @@ def simulate(seeds: range, workers: int) -> int:
     faults: Counter[str] = Counter()
     rules: Counter[str] = Counter()
     ran = failed = 0
+    slowest = (0.0, 0)
     with multiprocessing.Pool(workers) as pool:
         for found in pool.imap_unordered(guarded_run, seeds, chunksize=8):
             ran += 1
+            slowest = max(slowest, (found.settled, found.seed))
             sends.update(found.sends)
             faults.update(found.faults)
             if found.findings:
@@ -64,6 +66,7 @@ def simulate(seeds: range, workers: int) -> int:
                     break
     print(f"{ran} seeds in {time.monotonic() - began:.0f} s: {failed} failed {dict(rules) if rules else ''}")
     print(f"sends: {dict(sends)}; faults: {dict(sorted(faults.items()))}")
+    print(f"slowest to agree in peace: seed {slowest[1]}, {slowest[0]:.1f} s")
     return 1 if failed else 0
 
 
@@ -72,7 +75,7 @@ def replay(seed: int, *, with_trace: bool) -> int:
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="          | %(message)s")
     found = run(seed, print if with_trace else None)
     print(f"seed {seed}: fingerprint {found.fingerprint:08x}, {found.events} events, {found.messages} messages")
-    print(f"sends: {found.sends}; faults: {found.faults}")
+    print(f"sends: {found.sends}; faults: {found.faults}; agreed after {found.settled:.1f} s")
     if found.findings:
         report(found)
     return 1 if found.findings else 0

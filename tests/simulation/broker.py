@@ -75,6 +75,7 @@ class SimulatedBroker:
             **settings,
         }
         self.lives = 0
+        self.started_at = 0.0
         self.is_up = False
         self._early: list[Callable[[], None]] = []
         self.process = Process(self.world, self.name)
@@ -88,6 +89,7 @@ class SimulatedBroker:
     def start(self) -> None:
         assert not self.is_up
         self.lives += 1
+        self.started_at = self.world.now
         self.is_up = True
         self.world.note(f"{self.name} starts, life {self.lives}")
         process = self.process = Process(self.world, self.name)

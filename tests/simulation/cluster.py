@@ -246,6 +246,8 @@ class Run:
     fingerprint: int
     events: int
     messages: int
+    settled: float = 0.0
+    """Seconds from the last fault, or the last start of a broker, until all agreed."""
     sends: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
 
@@ -290,10 +292,12 @@ def simulate(seed: int, trace: Callable[[str], object] | None) -> Run:
     for client in cluster.clients:
         client.is_stopped = True
     world.run(world.now + CONVERGENCE_SECONDS, lambda: not cluster.differences())
+    agreed_at = world.now
     findings = [Finding("convergence", text) for text in cluster.differences()]
     cluster.collect()
     findings += check(history)
     for finding in findings:
         world.note(f"finding: {finding.rule}: {finding.text}")
     outcomes = {outcome.value: sum(send.outcome is outcome for send in history.sends) for outcome in Outcome}
-    return Run(seed, findings, world.fingerprint, world.events, cluster.network.messages, outcomes, faults.counts)
+    settled = agreed_at - max(history.healed_at, *(broker.started_at for broker in cluster.brokers.values()))
+    return Run(seed, findings, world.fingerprint, world.events, cluster.network.messages, settled, outcomes, faults.counts)
