@@ -44,8 +44,8 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "-m", "milepost.cli", "serve", "-v", "--data", str(self.data), "--port", str(self.port)]
-        for name, value in self.settings.items():
+        command = [sys.executable, "-m", "milepost.cli", "serve", "-v", "--data", str(self.data)]
+        for name, value in {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", **self.settings}.items():
             command += ["-X", f"{name}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:

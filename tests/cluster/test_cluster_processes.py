@@ -8,7 +8,10 @@ import time
 import pytest
 from confluent_kafka import Consumer
 
-from tests.cluster.processes import ClusterProcesses
+from milepost.client.addresses import Address
+from milepost.client.connection import Connection
+from milepost.protocol.messages import UpdateMetadataRequest
+from tests.cluster.processes import ClusterProcesses, free_port
 from tests.cluster.writing import (
     Writer,
     create_topic,
@@ -91,6 +94,30 @@ def test_leader_that_sleeps_longer_than_its_session_is_replaced(cluster):
         writer.wait_for(600)
     assert not writer.failed
     check(cluster, writer)
+
+
+def test_brokers_talk_on_listeners_of_their_own(tmp_path, zookeeper):
+    with ClusterProcesses(tmp_path, zookeeper) as cluster:
+        for broker in cluster.brokers.values():
+            assert broker.stop() == 0
+            names = {"PLAINTEXT": broker.port, "REPL": free_port(), "CTRL": free_port()}
+            broker.settings |= {
+                "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in names.items()),
+                "inter.broker.listener.name": "REPL",
+                "control.plane.listener.name": "CTRL",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPL:PLAINTEXT,CTRL:PLAINTEXT",
+            }
+        for broker in cluster.brokers.values():
+            broker.start(wait=False)
+        for broker in cluster.brokers.values():
+            broker.wait()
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+        with Connection(Address("127.0.0.1", cluster.brokers[1].port)) as connection:
+            stranger = UpdateMetadataRequest(controller_id=1, controller_epoch=1)
+            assert connection.ask(stranger).error_code == 31  # not on a listener for clients, whoever it says it is
+        check(cluster, writer)
 
 
 def test_group_goes_on_when_its_coordinator_is_killed(cluster):

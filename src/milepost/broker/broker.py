@@ -324,7 +324,7 @@ class Broker:
             told = parse_listener(entry)
             if told.name == listener:
                 return told.host, told.port
-        acceptor = next(acceptor for acceptor in self.server.acceptors if acceptor.listener == listener)
+        acceptor = next(acceptor for acceptor in self.server.all_acceptors if acceptor.listener == listener)
         host, port = acceptor.address
         return ("localhost" if host in ("0.0.0.0", "::") else host), port
 

@@ -119,8 +119,7 @@ class ClusteredBroker(Broker):
         self.assemble(self.loop, session, peers, self._endpoints())
 
     def _endpoints(self) -> list[Endpoint]:
-        acceptors = [*self.server.acceptors, *([self.server.control_acceptor] if self.server.control_acceptor else [])]
-        return [Endpoint(each.listener, "PLAINTEXT", *self.advertised(each.listener)) for each in acceptors]
+        return [Endpoint(each.listener, "PLAINTEXT", *self.advertised(each.listener)) for each in self.server.all_acceptors]
 
     def assemble(self, loop: Loop, session: Session, peers: Peers, endpoints: Sequence[Endpoint]) -> None:
         """Load the logs and make every part. `member.start` begins the broker's life in the cluster."""
@@ -277,8 +276,9 @@ class ClusteredBroker(Broker):
 
     @property
     def controller(self) -> Controller | None:
-        """While this broker is it."""
-        return self.member.controller if self.member.is_controller else None
+        """While this broker is it, and knows what there is."""
+        controller = self.member.controller if self.member.is_controller else None
+        return controller if controller is not None and controller.is_ready else None
 
     @property
     def is_controller(self) -> bool:
