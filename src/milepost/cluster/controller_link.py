@@ -1,7 +1,7 @@
 """Requests of a broker to its controller, whoever that is by then: asked again until somebody answers who is in office.
 
-No answer, an unknown controller, or at the top of an answer 41 NOT_CONTROLLER or 77 STALE_BROKER_EPOCH (we registered anew, or the
-controller has not seen it yet): again after a moment, to whoever is controller then.
+No answer, an unknown controller, or at the top of an answer 41 NOT_CONTROLLER, 77 STALE_BROKER_EPOCH (we registered anew, or the controller
+has not seen it yet) or 31 CLUSTER_AUTHORIZATION_FAILED (it has not heard of us yet): again after a moment, to whoever is controller then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from milepost.replica.purgatory import Timers
 
 logger = logging.getLogger("milepost.cluster")
 
+ASK_AGAIN = (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 RETRY_SECONDS = 0.1
 TIMEOUT_SECONDS = 30.0
 
@@ -49,7 +50,7 @@ class ControllerLink:
             self._timers.later(RETRY_SECONDS, lambda: self.ask(make, version, on_answer, purpose=purpose))
 
         def answered(response: Any) -> None:
-            if response.error_code in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH):
+            if response.error_code in ASK_AGAIN:
                 again()
             else:
                 on_answer(response)

@@ -119,6 +119,21 @@ def test_change_of_the_in_sync_replicas_whose_answer_is_lost_was_made(town):
     assert town.state("t", 0) == (1, 0, [1, 2], 1)
 
 
+def test_requests_that_wait_when_a_controllers_time_ends_are_sent_to_the_next(town):
+    town.create_topic("t", {0: (1, 2, 3)})
+    controller = town.controller
+    answers = []
+    town.sessions[1].cut_off()
+    proposals = {TopicPartition("t", 0): Proposal(0, (1, 2), 0)}
+    controller.alter_partition(1, controller.context.brokers[1].epoch, proposals, 3, lambda *answer: answers.append(answer))
+    controller.allocate_producer_ids(1, 0, lambda *answer: answers.append(answer))
+    town.turns.settle()
+    assert answers == []
+    controller.end()
+    controller.controlled_shutdown(2, 0, lambda *answer: answers.append(answer))
+    assert answers == [(41, {}), (41, 0, 0), (41, [])]
+
+
 def test_first_state_whose_answer_is_lost_was_made(town, monkeypatch):
     submit = ModelSession.submit
 
