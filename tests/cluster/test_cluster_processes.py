@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
@@ -94,6 +94,27 @@ def test_leader_that_sleeps_longer_than_its_session_is_replaced(cluster):
         writer.wait_for(600)
     assert not writer.failed
     check(cluster, writer)
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.7"])
+def test_older_protocol_between_brokers(tmp_path, zookeeper, version):
+    """At 2.3 leaders write their in-sync replicas themselves and followers ask for epochs first; at 2.7 topics have no ids yet."""
+    with ClusterProcesses(tmp_path, zookeeper, settings={"inter.broker.protocol.version": version}) as cluster:
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "old", "log_level": 0})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(PARTITIONS):
+            producer.produce(TOPIC, f"old-{number}".encode(), partition=number)
+        producer.commit_transaction(30)
+        victim = leaders(cluster.bootstrap, TOPIC)[0]
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+            cluster.brokers[victim].kill()
+            writer.wait_for(300)
+            cluster.brokers[victim].start()
+            writer.wait_for(300)
+        check(cluster, writer)
 
 
 def test_brokers_talk_on_listeners_of_their_own(tmp_path, zookeeper):

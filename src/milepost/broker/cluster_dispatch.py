@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from milepost.broker import cluster_apis, inter_broker
 from milepost.broker.dispatch import ApiHandler, Dispatcher, module_name
 from milepost.protocol import headers
-from milepost.protocol.apis import BY_NAME, Api
+from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.net.request import Request
 
 BETWEEN_BROKERS = frozenset({4, 5, 6, 7, 56, 67})
+OLD_VERSIONS_TOO = (27, 56)
 
 
 class ClusterDispatcher(Dispatcher):
@@ -29,6 +30,8 @@ class ClusterDispatcher(Dispatcher):
         super().__init__(broker)
         self._own = {module.name for module in pkgutil.iter_modules(cluster_apis.__path__)}
         self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}
+        # Brokers of an older protocol send versions that Kafka 4 has dropped.
+        self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
 
     def handler_of(self, api: Api) -> ApiHandler:
         if module_name(api) not in self._own:
