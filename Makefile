@@ -1,4 +1,4 @@
-# milepost: make setup | test | test-pure | demo | bench | bench-broker | trouble | simulate | compatibility | clean
+# milepost: make setup | test | test-pure | demo | bench | bench-broker | bench-cluster | trouble | simulate | compatibility | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 EXTRAS := cli,arrow,spark,delta,zookeeper,test
 KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
-.PHONY: setup test test-pure lint demo bench bench-broker trouble simulate compatibility clean
+.PHONY: setup test test-pure lint demo bench bench-broker bench-cluster trouble simulate compatibility clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed $(VENV)/.kernel
@@ -50,6 +50,10 @@ bench: setup
 # Against Apache Kafka, where Java and Maven are there; BENCH="--rounds 3 --figures 64k,consume" for less.
 bench-broker: setup
 	$(BIN)/python -m benchmarks.broker $(BENCH)
+
+# Three brokers against three of Kafka 3.9.1, each with a ZooKeeper; BENCH="--rounds 2 --figures 64k,failover" for less.
+bench-cluster: setup
+	$(BIN)/python -m benchmarks.cluster $(BENCH)
 
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
