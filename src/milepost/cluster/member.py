@@ -186,18 +186,20 @@ class Member:
     def with_topic_settings(self, topics: set[str], then: Callable[[], object]) -> None:
         """Go on when the settings of these topics are known: at once, or after they were read."""
         unknown = sorted(topic for topic in topics if topic not in self.cluster.topic_configs)
-        if not unknown or not self.is_registered:
-            then()
-            return
+
+        self.with_fresh_settings([settings.topic_entity(topic) for topic in unknown], then)
+
+    def with_fresh_settings(self, entities: list[str], then: Callable[[], object]) -> None:
+        """Go on when the settings of these were read anew."""
 
         def read() -> Steps[None]:
-            found = yield from settings.read([settings.topic_entity(topic) for topic in unknown])
-            for topic in unknown:
-                configs = found.get(settings.topic_entity(topic))
-                if configs is not None and topic not in self.cluster.topic_configs:
-                    self.on_changed_settings(settings.topic_entity(topic), configs)
+            for entity, configs in (yield from settings.read(entities)).items():
+                self.on_changed_settings(entity, configs)
 
-        self._runner.run(read(), lambda _: then())
+        if entities and self.is_registered:
+            self._runner.run(read(), lambda _: then())
+        else:
+            then()
 
     # The controller.
 

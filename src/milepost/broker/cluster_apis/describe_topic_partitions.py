@@ -33,8 +33,8 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
             leader_epoch=told.leader_epoch,
             replica_nodes=told.replica_nodes,
             isr_nodes=told.isr_nodes,
-            eligible_leader_replicas=None,
-            last_known_elr=None,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
             offline_replicas=told.offline_replicas,
         )
 
