@@ -1,11 +1,12 @@
-# milepost: make setup | test | test-pure | demo | bench | bench-broker | bench-spark | trouble | compatibility | clean
+# milepost: make setup | test | test-pure | demo | bench | bench-broker | bench-spark | bench-cluster | trouble | simulate |
+#           compatibility | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := cli,arrow,spark,connect,delta,zookeeper,test
 KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
-.PHONY: setup test test-pure lint demo bench bench-broker bench-spark trouble compatibility clean
+.PHONY: setup test test-pure lint demo bench bench-broker bench-spark bench-cluster trouble simulate compatibility clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.installed $(VENV)/.kernel
@@ -58,8 +59,17 @@ bench-spark: setup
 	$(BIN)/python -m benchmarks.spark.sink
 	$(BIN)/python -m benchmarks.spark.scaling
 
+# Three brokers against three of Kafka 3.9.1, each with a ZooKeeper; BENCH="--rounds 2 --figures 64k,failover" for less.
+bench-cluster: setup
+	$(BIN)/python -m benchmarks.cluster $(BENCH)
+
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
+
+# Clusters in one thread, each from one seed: `make simulate SEEDS=1..10000`; one of them, step by step: `make simulate SEED=1234 TRACE=1`.
+SEEDS ?= 1..10000
+simulate: setup
+	$(BIN)/python -m tests.simulation $(or $(SEED),$(SEEDS)) $(if $(TRACE),--trace)
 
 # docs/compatibility.md from what the client tests do; a test that fails shows on the page and fails this too.
 compatibility: setup

@@ -70,8 +70,8 @@ class Notebook:
         shown = ", ".join(f"{key} {value:,.3g}" for key, value in measured.items() if not key.endswith(" cpu"))
         print(f"{time.strftime('%H:%M:%S')} {name:<8} {figure:<12} {shown}", flush=True)
 
-    def of(self, kind: type[Broker]) -> Results | None:
-        return self.results.get(kind.name)
+    def of(self, name: str) -> Results | None:
+        return self.results.get(name)
 
 
 def under_load(given: argparse.Namespace, both: list[type[Broker]], clients: Clients, directory: Path, notes: Notebook) -> None:
@@ -136,7 +136,7 @@ def main() -> None:
         of_lives(given, both, clients, directory, notes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    own, other = notes.of(Milepost), notes.of(Kafka)
+    own, other = notes.of(Milepost.name), notes.of(Kafka.name)
     print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others\n")
     print(markdown(own or other or {}, other if own else None))
 

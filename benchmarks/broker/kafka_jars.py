@@ -1,4 +1,4 @@
-"""Where Java is, and the jars of Apache Kafka 4.3.0, which Maven fetches once into the user's cache directory."""
+"""Where Java is, and the jars of Apache Kafka, which Maven fetches once into the user's cache directory; which version says a POM."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def java() -> str:
 
 
 @functools.cache
-def jars() -> Path:
+def jars(pom: Path = POM, version: str = VERSION) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost-benchmarks"
-    target = cache / f"kafka-{VERSION}-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    target = cache / f"kafka-{version}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if target.exists():
         return target
     maven = shutil.which("mvn")
@@ -42,10 +42,10 @@ def jars() -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     # Filled beside its final name and renamed: whoever finds it finds all of it.
     partial = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=cache))
-    command = [maven, "-B", "-q", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(partial)
-        raise Unavailable(f"Maven could not fetch Kafka {VERSION}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        raise Unavailable(f"Maven could not fetch Kafka {version}: {done.stdout[-500:]}{done.stderr[-500:]}")
     partial.rename(target)
     return target

@@ -68,13 +68,13 @@ FIGURES = [
 ]
 
 
-def markdown(own: Results, other: Results | None) -> str:
+def markdown(own: Results, other: Results | None, figures: Sequence[Figure] = FIGURES, peer: str = "Kafka 4.3.0") -> str:
     """Medians. CPU is what the broker used for one unit: a MB, a request."""
     lines = [
-        "| | milepost | Kafka 4.3.0 | ratio | goal | met | CPU, milepost | CPU, Kafka |",
+        f"| | milepost | {peer} | ratio | goal | met | CPU, milepost | CPU, Kafka |",
         "|---|---:|---:|---:|---|---|---:|---:|",
     ]
-    for figure in FIGURES:
+    for figure in figures:
         if figure.key not in own:
             continue
         mine = median(own[figure.key])

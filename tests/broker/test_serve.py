@@ -196,12 +196,12 @@ def test_environment_beats_the_file_and_a_flag_beats_both(tmp_path, monkeypatch)
 def test_setting_that_has_no_effect_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_HEAP_OPTS", "-Xmx1g")
     file = tmp_path / "server.properties"
-    file.write_text("zookeeper.connect=localhost:2181\n")
+    file.write_text("sasl.enabled.mechanisms=PLAIN\n")
     with serving(tmp_path / "data", "--config", str(file)) as served:
         assert served.stop() == (
             0,
             "",
-            f"warning: {file}, line 1: zookeeper.connect is not a broker property milepost knows, so it has no effect.\n"
+            f"warning: {file}, line 1: sasl.enabled.mechanisms is not a broker property milepost knows, so it has no effect.\n"
             "warning: KAFKA_HEAP_OPTS: heap.opts is not a broker property milepost knows, so it has no effect.\n",
         )
 

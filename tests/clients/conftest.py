@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.clients.compatibility.record import Outcome, recorder
 from tests.clients.programs import expected
 from tests.clients.served import Served
+from tests.clients.served_cluster import VARIABLE, ServedCluster
 from tests.clients.situations import covered_by
 
 WRONG = pytest.StashKey[set[str]]()
@@ -18,7 +20,12 @@ Compare = Callable[[dict[str, str], str, Iterable[str]], None]
 
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    running = Served(tmp_path_factory.mktemp("served"), requests=recorder().requests_of(request.path.stem))
+    directory = tmp_path_factory.mktemp("served")
+    running: Served
+    if os.environ.get(VARIABLE):
+        running = ServedCluster(directory)
+    else:
+        running = Served(directory, requests=recorder().requests_of(request.path.stem))
     yield running
     # A client that an expected exception still refers to would complain about a broker that is gone.
     gc.collect()

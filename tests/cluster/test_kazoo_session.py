@@ -127,6 +127,25 @@ def test_no_operations_are_answered_too(connect):
     assert connect().ask() == []
 
 
+def test_watches_that_lapsed_with_the_connection_are_told_when_it_is_back(connect):
+    from kazoo.protocol.connection import _CONNECTION_DROP
+
+    client, other = connect(), connect()
+    client.ask(Create("/a"), Get("/a", watch=True), Get("/a", watch=True), Children("/a", watch=True), Exists("/b", watch=True))
+    client.session._client._call(_CONNECTION_DROP, client.session._client.handler.async_result())
+    client.until(lambda: len(client.owner.told) >= 4)
+    assert sorted(client.owner.told[1:], key=str) == [
+        WatchEvent(EventType.CHANGED, "/a"),
+        WatchEvent(EventType.CHANGED, "/b"),
+        WatchEvent(EventType.CHILDREN, "/a"),
+    ]
+    client.owner.told.clear()
+    client.ask(Get("/a", watch=True))
+    other.ask(SetData("/a", b"new"))
+    client.until(lambda: bool(client.owner.told))
+    assert client.owner.told == [WatchEvent(EventType.CHANGED, "/a")]
+
+
 def test_watches_tell_once_what_changed(connect):
     first, second = connect(), connect()
     first.ask(Create("/a"), Exists("/b", watch=True), Get("/a", watch=True), Children("/a", watch=True))

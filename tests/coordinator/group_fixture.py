@@ -15,6 +15,7 @@ from milepost.broker.dispatch import module_name
 from milepost.clock import ManualClock
 from milepost.coordinator.groups import GroupCoordinator
 from milepost.coordinator.settings import GroupSettings
+from milepost.coordinator.transaction_admission import admit
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol import frames, headers
 from milepost.protocol.apis import BY_NAME
@@ -247,6 +248,9 @@ class GroupBench:
 
     def advertised(self, listener: str) -> tuple[str, int]:
         return "127.0.0.1", 9092
+
+    def admit(self, *arguments: Any) -> None:
+        admit(self.transactions, *arguments)
 
     def load(self) -> GroupBench:
         for partition in range(self.log.partition_count):

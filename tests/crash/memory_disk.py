@@ -133,9 +133,19 @@ class MemoryDisk(Disk):
     # Names.
 
     def rename(self, source: str, target: str) -> None:
+        if source in self.directories:
+            self._rename_directory(source, target)
+            return
         node = self.node(source)
         del self.nodes[source]
         self.nodes[target] = node
+
+    def _rename_directory(self, source: str, target: str) -> None:
+        def renamed(path: str) -> str:
+            return target + path[len(source) :] if path == source or path.startswith(source + "/") else path
+
+        self.nodes = {renamed(path): node for path, node in self.nodes.items()}
+        self.directories = {renamed(path) for path in self.directories}
 
     def unlink(self, path: str) -> None:
         self.node(path)

@@ -190,6 +190,17 @@ def test_high_watermark_follows_one_round_later(pair):
     assert pair.log.high_watermark == 3
 
 
+def test_epoch_of_our_own_in_which_we_wrote_nothing_is_forgotten(pair):
+    write(pair.leader_log, 1, "a")
+    pair.log.append_as_follower(pair.leader_log.read(0, 1000, Isolation.LOG_END).data)
+    pair.log.epochs.assign(3, 1)
+    write(pair.leader_log, 5, "b")
+    pair.follow(5)
+    pair.advance(1)
+    assert pair.equal()
+    assert [(entry.epoch, entry.start_offset) for entry in pair.log.epochs.entries] == [(1, 0), (5, 1)]
+
+
 def test_second_request_names_only_what_changed(pair):
     write(pair.leader_log, 0, "a")
     pair.follow(0)

@@ -148,6 +148,14 @@ def test_refusal_because_our_knowledge_is_old_stops_proposals_until_we_are_told(
     assert controller.confirm(8) == {1, 2, 3}
 
 
+def test_after_an_error_that_says_nothing_about_the_proposal_it_may_have_been_heard(controller):
+    log = Log(end_offset=100, high_watermark=100)
+    leader = lead(controller, log, isr=(1, 2))
+    leader.fetched(3, 100, 0, 0)
+    controller.refuse(77)
+    assert leader.maximal_isr == {1, 2, 3}
+
+
 def test_refusal_for_now_is_tried_again(controller):
     log = Log(end_offset=100, high_watermark=100)
     leader = lead(controller, log, isr=(1, 2))

@@ -31,6 +31,14 @@ from milepost.cluster.zookeeper.operations import (
 from milepost.cluster.zookeeper.session import SessionOwner
 
 
+class Client(Protocol):
+    """A session, as the server sees it."""
+
+    session_id: int
+
+    def deliver(self, event: WatchEvent) -> None: ...
+
+
 class Cancellable(Protocol):
     def cancel(self) -> None: ...
 
@@ -65,11 +73,11 @@ class ModelZooKeeper:
         self.next_session = 1
         self.writes: list[tuple[int, Operation]] = []
         """Every write that took effect, with the session that asked."""
-        self._watches: dict[tuple[str, str], set[ModelSession]] = {}
+        self._watches: dict[tuple[str, str], set[Client]] = {}
 
     # Carrying out.
 
-    def carry_out(self, session: ModelSession, operation: Operation) -> Result:
+    def carry_out(self, session: Client, operation: Operation) -> Result:
         if isinstance(operation, (Get, Exists, Children)):
             return self._read(session, operation)
         self.zxid += 1
@@ -80,7 +88,7 @@ class ModelZooKeeper:
             return Result(error)
         return self._apply(session, operation)
 
-    def _read(self, session: ModelSession, operation: Get | Exists | Children) -> Result:
+    def _read(self, session: Client, operation: Get | Exists | Children) -> Result:
         node = self.nodes.get(operation.path)
         if operation.watch:
             kind = "children" if isinstance(operation, Children) else "data"
@@ -92,7 +100,7 @@ class ModelZooKeeper:
             return Result(stat=node.stat, children=tuple(sorted(self.children[operation.path])))
         return Result(data=node.data if isinstance(operation, Get) else b"", stat=node.stat)
 
-    def _multi(self, session: ModelSession, multi: Multi) -> Result:
+    def _multi(self, session: Client, multi: Multi) -> Result:
         made: dict[str, bool] = {}
         for position, operation in enumerate(multi.operations):
             error = self._refusal(operation, made)
@@ -122,7 +130,7 @@ class ModelZooKeeper:
             return Error.NOT_EMPTY
         return Error.OK
 
-    def _apply(self, session: ModelSession, operation: Create | SetData | Delete | Check) -> Result:
+    def _apply(self, session: Client, operation: Create | SetData | Delete | Check) -> Result:
         self.writes.append((session.session_id, operation))
         if isinstance(operation, Create):
             return self._create(session, operation)
@@ -135,7 +143,7 @@ class ModelZooKeeper:
             self._delete(operation.path)
         return Result()
 
-    def _create(self, session: ModelSession, operation: Create) -> Result:
+    def _create(self, session: Client, operation: Create) -> Result:
         path, parent = operation.path, parent_of(operation.path)
         if operation.sequence:
             path += f"{self.nodes[parent].next_sequence:010d}"
@@ -158,10 +166,14 @@ class ModelZooKeeper:
         for session in sorted(self._watches.pop((kind, path), ()), key=lambda each: each.session_id):
             session.deliver(WatchEvent(event, path))
 
-    def end_session(self, session: ModelSession) -> None:
-        """Its ephemeral nodes go, in the order of their names, and nobody tells it of anything any more."""
+    def forget_watches(self, session: Client) -> None:
+        """The connection is gone, and with it what it watched."""
         for watchers in self._watches.values():
             watchers.discard(session)
+
+    def end_session(self, session: Client) -> None:
+        """Its ephemeral nodes go, in the order of their names, and nobody tells it of anything any more."""
+        self.forget_watches(session)
         self.zxid += 1
         for path in sorted(path for path, node in self.nodes.items() if node.owner == session.session_id):
             self._delete(path)

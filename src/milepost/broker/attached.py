@@ -64,7 +64,7 @@ class AttachedBroker(Broker):
     def _load(self) -> None:
         self.logs.open_directories()
         directories = [directory.path for directory in self.logs.directories]
-        self.cluster = AttachedCluster(directories, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
+        self.cluster = self.solo = AttachedCluster(directories, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
         self.logs.topics = {name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.stored.items()}
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from milepost.broker.coordinator_log import InternalTopic
+from milepost.broker.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
 from milepost.broker.coordinators import Coordinators
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.dynamic_config import apply, in_force
@@ -25,42 +25,53 @@ from milepost.broker.fetch_sessions import FetchSessions
 from milepost.broker.housekeeping import Housekeeping, Loop
 from milepost.broker.identity import identify
 from milepost.broker.metered_disk import MeteredDisk
+from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
 from milepost.broker.topic_errors import InvalidTopic, TopicExists
 from milepost.broker.transaction_markers import MarkerWriter
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
-from milepost.cluster.solo import SoloCluster, TopicState
+from milepost.cluster.solo import SoloCluster
+from milepost.cluster.view import ClusterView, TopicState
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration
+from milepost.files import Disk
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition, topic_name_fault
-from milepost.net.connection_limits import ConnectionLimits, parse_overrides
 from milepost.net.request_metrics import RequestMetricsTable
-from milepost.net.socket_server import Listener, ServerSettings, SocketServer
+from milepost.net.socket_server import Listener, SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 
 if TYPE_CHECKING:
+    from milepost.broker.context import Context
     from milepost.broker.metrics_endpoint import MetricsEndpoint
     from milepost.coordinator.consumer_groups import ConsumerGroups
     from milepost.coordinator.groups import GroupCoordinator
     from milepost.coordinator.pending_markers import WriteMarkers
+    from milepost.coordinator.transaction import Producer
+    from milepost.coordinator.transaction_admission import Admission
     from milepost.coordinator.transactions import TransactionCoordinator
+    from milepost.protocol.messages import FetchRequest, FetchResponse
 
 logger = logging.getLogger("milepost.broker")
 
 
 class Broker:
+    cluster: ClusterView
+    solo: SoloCluster
+    """The same, where this broker is the whole cluster: what it may change without asking anybody."""
+
     def __init__(
         self,
         config: BrokerConfig | Mapping[str, object],
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        disk: Disk | None = None,
     ):
         self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -68,7 +79,7 @@ class Broker:
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
-        self.logs = LogManager(self.config, disk=MeteredDisk(), clock=self.clock, rng=self.rng)
+        self.logs = LogManager(self.config, disk=disk or MeteredDisk(), clock=self.clock, rng=self.rng)
         self.dispatcher = Dispatcher(self)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock, self.rng)
         self.write_markers: WriteMarkers = MarkerWriter(self)
@@ -82,16 +93,17 @@ class Broker:
     def start(self) -> None:
         """Load everything and listen. `run` serves."""
         # Bound first: a port in use should cost nothing.
-        settings = self._server_settings()
+        settings = server_settings(self.config)
         turnstile = Turnstile(self.config.control_plane_listener_name) if settings.pooled else None
         handler = self.dispatcher.handle if turnstile is None else turnstile.handler(self.dispatcher.handle)
         self.server = SocketServer(self._listeners(), handler, settings, control_listener=self._control_listener())
         self.loop: Loop = self.server.loop if turnstile is None else TurnstileLoop(self.server.loop, turnstile)
-        self.timers = self.loop
+        self.timers: Loop = self.loop
         self.housekeeping = Housekeeping(self.logs, self.loop)
         try:
             self.metrics_endpoint = self._metrics_endpoint()
             self._load()
+            self._join()
         except BaseException:
             self.housekeeping.stop()
             self.server.shutdown()
@@ -100,16 +112,23 @@ class Broker:
             self.logs.abandon()
             raise
         self.server.start()
+        self._settle()
         self.housekeeping.start()
         if self.metrics_endpoint is not None:
             self.metrics_endpoint.start()
+
+    def _join(self) -> None:
+        """Become known to others before anything is served: there are none."""
+
+    def _settle(self) -> None:
+        """Learn from others what clients will ask for first: there is nothing to learn."""
 
     def _load(self) -> None:
         # The topics' settings are known before their logs are opened.
         first = self.config.directories[0]
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
-        self.cluster = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
+        self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
         self.logs.topics = self._settings_of_topics()
         self.logs.load_directories()
@@ -118,21 +137,16 @@ class Broker:
             self,
             "__consumer_offsets",
             self.config.offsets_topic_num_partitions,
-            {"compression.type": "producer", "segment.bytes": str(self.config.offsets_topic_segment_bytes)},
+            configs_of_offsets(self.config),
         )
         self.transactions_topic = InternalTopic(
             self,
             "__transaction_state",
             self.config.transaction_state_log_num_partitions,
-            {
-                "compression.type": "uncompressed",
-                "min.insync.replicas": "1",  # there is one
-                "segment.bytes": str(self.config.transaction_state_log_segment_bytes),
-                "unclean.leader.election.enable": "false",
-            },
+            configs_of_transactions(self.config, min_isr=1),
         )
         known = set(self.cluster.topics)
-        self.taken_over = self.cluster.adopt(
+        self.taken_over = self.solo.adopt(
             ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
             {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)},
         )
@@ -169,29 +183,6 @@ class Broker:
         control = self.config.control_plane_listener_name
         return next((listener for listener in map(parse_listener, self.config.listeners) if listener.name == control), None)
 
-    def _server_settings(self) -> ServerSettings:
-        config = self.config
-        limits = ConnectionLimits(
-            per_address=config.max_connections_per_ip,
-            overrides=parse_overrides(config.max_connections_per_ip_overrides),
-            creation_rate=config.max_connection_creation_rate,
-        )
-        limits.total = min(limits.total, config.max_connections)
-        return ServerSettings(
-            num_network_threads=config.num_network_threads,
-            num_io_threads=config.num_io_threads,
-            queued_max_requests=config.queued_max_requests,
-            queued_max_request_bytes=config.queued_max_request_bytes,
-            socket_request_max_bytes=config.socket_request_max_bytes,
-            socket_send_buffer_bytes=config.socket_send_buffer_bytes,
-            socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
-            socket_listen_backlog_size=config.socket_listen_backlog_size,
-            connections_max_idle_ms=config.connections_max_idle_ms,
-            limits=limits,
-            pooled=config.request_channel_mode == "pooled",
-            busy_poll=config.milepost_busy_poll,
-        )
-
     def _topic_id_on_disk(self, directory: str) -> str | None:
         found = partition_metadata.read_partition_metadata(self.logs.disk, f"{directory}/{partition_metadata.FILE_NAME}")
         return found.topic_id if found else None
@@ -222,7 +213,7 @@ class Broker:
         self.ensure_new_topic(name)
         settings = dict(configs or {})
         self.logs.topics[name] = LogConfig.parse(settings, self.config)
-        topic = self.cluster.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
+        topic = self.solo.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
         self._host(topic)
         self.coordinators.topics_changed()
         return topic
@@ -263,21 +254,21 @@ class Broker:
         self.coordinators.topics_changed()
 
     def _delete_topic(self, name: str) -> None:
-        topic = self.cluster.delete_topic(name)
+        topic = self.solo.delete_topic(name)
         for number in range(topic.partitions):
             self.replicas.drop(TopicPartition(name, number))
         self.replicas.topic_metrics.forget(name)
         self.logs.topics.pop(name, None)
 
     def add_partitions(self, name: str, total: int) -> None:
-        self.cluster.add_partitions(name, total)
+        self.solo.add_partitions(name, total)
         self._host(self.cluster.topics[name])
         self.coordinators.topics_changed()
 
     def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
         """New settings of a topic, from now on and after a restart."""
         settings = LogConfig.parse(configs, self.config)
-        self.cluster.alter_topic_config(name, configs)
+        self.solo.alter_topic_config(name, configs)
         self.logs.topics[name] = settings
         for partition in self.partitions_of(self.cluster.topics[name]):
             partition.log.update_config(settings)
@@ -290,6 +281,36 @@ class Broker:
         for topic in self.cluster.topics.values():
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
+
+    def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
+        """A fetch that says it is another broker's: there is none."""
+        from milepost.broker.apis.fetch import refuse_follower  # which is where this comes from
+
+        return refuse_follower(request, context.version)
+
+    @property
+    def is_controller(self) -> bool:
+        return True
+
+    def missing_partition(self, name: TopicPartition) -> int:
+        """What to answer about a partition that is not on this broker."""
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
+        from milepost.coordinator.transaction_admission import admit  # which is where `admission` comes from
+
+        admit(self.transactions, admission, transactional_id, producer, partitions, answer)
+
+    def allocate_producer_id(self) -> int:
+        return self.solo.allocate_producer_id()
 
     def missing_topic(self, name: str) -> int:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -306,7 +327,7 @@ class Broker:
             told = parse_listener(entry)
             if told.name == listener:
                 return told.host, told.port
-        acceptor = next(acceptor for acceptor in self.server.acceptors if acceptor.listener == listener)
+        acceptor = next(acceptor for acceptor in self.server.all_acceptors if acceptor.listener == listener)
         host, port = acceptor.address
         return ("localhost" if host in ("0.0.0.0", "::") else host), port
 

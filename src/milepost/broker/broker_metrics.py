@@ -141,13 +141,13 @@ class BrokerMetrics:
             yield labels(partition.log), value(partition)
 
     def _register_controller(self) -> None:
-        cluster, controller = self._broker.cluster, "KafkaController"
+        broker, cluster, controller = self._broker, self._broker.cluster, "KafkaController"
         replicas = self._broker.replicas
 
         def gauge(name: str, help: str, value: Callable[[], float]) -> None:
             self._gauge("kafka.controller", controller, name, help, value)
 
-        gauge("ActiveControllerCount", "1 where the controller is", lambda: 1)
+        gauge("ActiveControllerCount", "1 where the controller is", lambda: int(broker.is_controller))
         gauge(
             "OfflinePartitionsCount",
             "Partitions that nobody leads",

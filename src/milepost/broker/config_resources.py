@@ -100,7 +100,7 @@ class BrokerSettings:
 
     def store(self, given: Mapping[str, str]) -> None:
         config = self._with(given)
-        self.broker.cluster.alter_broker_config(self.name, given)
+        self.broker.solo.alter_broker_config(self.name, given)
         self.broker.use_config(config)
         apply(self.broker)
 
@@ -129,7 +129,7 @@ class GroupSettings:
         GroupConfig.parse(given, self.broker.config)
 
     def store(self, given: Mapping[str, str]) -> None:
-        self.broker.cluster.alter_group_config(self.name, given)
+        self.broker.solo.alter_group_config(self.name, given)
         self.broker.consumer_groups.use_config(self.name, GroupConfig.parse(given, self.broker.config) if given else None)
 
 

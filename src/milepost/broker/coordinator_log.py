@@ -18,9 +18,28 @@ from milepost.record.records import Record
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.config.broker import BrokerConfig
     from milepost.record.batches import AnyBatch
 
 Done = Callable[[int], None]
+
+
+def configs_of_offsets(config: BrokerConfig) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def configs_of_transactions(config: BrokerConfig, min_isr: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
 
 
 class InternalTopic:
@@ -28,7 +47,7 @@ class InternalTopic:
         self.name = name
         self._broker = broker
         self._partition_count = partition_count
-        self.configs = {"cleanup.policy": "compact", **configs}
+        self.configs = configs
 
     @property
     def partition_count(self) -> int:

@@ -106,7 +106,7 @@ class Coordinators:
             broker.loop,
             broker.clock,
             broker.write_markers,
-            broker.cluster.allocate_producer_id,
+            broker.allocate_producer_id,
             TransactionSettings(
                 max_timeout_ms=config.transaction_max_timeout_ms,
                 id_expiration_ms=config.transactional_id_expiration_ms,
@@ -115,6 +115,11 @@ class Coordinators:
                 transaction_version=level_of(broker.cluster, TRANSACTION_VERSION),
             ),
         )
+        self._load()
+        self._transactions.start()
+
+    def _load(self) -> None:
+        """Whatever this broker leads: everything."""
+        assert self._groups is not None and self._transactions is not None
         self._groups.load_all()
         self._transactions.load_all()
-        self._transactions.start()

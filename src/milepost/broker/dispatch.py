@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ ApiHandler = Callable[[Any, Context], Any]
 FETCH = 1
 
 
+@cache
 def module_name(api: Api) -> str:
     """`JoinGroup` is served by `join_group`."""
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).removeprefix("_")

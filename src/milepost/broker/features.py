@@ -21,7 +21,7 @@ from milepost.frozen import frozen
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.cluster.solo import SoloCluster
+    from milepost.cluster.view import ClusterView
 
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
@@ -40,17 +40,17 @@ class Feature:
 FEATURES = {feature.name: feature for feature in (Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, 2))}
 
 
-def level_of(cluster: SoloCluster, name: str) -> int:
+def level_of(cluster: ClusterView, name: str) -> int:
     return cluster.feature_levels.get(name, FEATURES[name].first)
 
 
-def finalized(cluster: SoloCluster) -> dict[str, int]:
+def finalized(cluster: ClusterView) -> dict[str, int]:
     """The levels in force, of those features that have one."""
     levels = {name: level_of(cluster, name) for name in FEATURES}
     return {name: level for name, level in levels.items() if level > 0}
 
 
-def fault_of(cluster: SoloCluster, name: str, level: int, upgrade_type: int) -> str | None:
+def fault_of(cluster: ClusterView, name: str, level: int, upgrade_type: int) -> str | None:
     """Why a feature cannot go to a level."""
     feature = FEATURES.get(name)
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -71,5 +71,5 @@ def update(broker: Broker, levels: Mapping[str, int]) -> None:
     """Move features to levels that `fault_of` has nothing against; from now on, and after a restart."""
     changed = {name: level for name, level in levels.items() if level != level_of(broker.cluster, name)}
     if changed:
-        broker.cluster.update_features(changed)
+        broker.solo.update_features(changed)
         broker.transactions.use_transaction_version(level_of(broker.cluster, TRANSACTION_VERSION))

@@ -93,7 +93,7 @@ class RememberedProduces:
         part = topic.partition_data[0]
         known = broker.cluster.topic_by_id(topic.topic_id) if version >= 13 else broker.cluster.topics.get(topic.name)
         partition = None if known is None or known.is_internal else broker.replicas.partition_of(known.name, part.index)
-        if partition is None or part.records is None:
+        if partition is None or part.records is None or not partition.is_solo:
             return
         tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
         size_bytes = _varint_size(len(part.records) + 1) if tail else 4

@@ -23,4 +23,4 @@ def take_over(broker: Broker, topics: list[str]) -> None:
     broker.use_config(broker.config)
     ids = {producer_id for log in broker.logs.logs.values() for producer_id in log.producers.producers}
     ids |= {transaction.producer_id for transaction in broker.transactions.all()}
-    broker.cluster.skip_producer_ids(max(ids, default=-1))
+    broker.solo.skip_producer_ids(max(ids, default=-1))

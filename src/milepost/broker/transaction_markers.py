@@ -1,4 +1,4 @@
-"""Writing the markers that end a transaction into the partitions this broker leads.
+"""Writing the markers that end a transaction into the partitions this broker leads; done when all in-sync replicas have them.
 
 A marker in a partition of `__consumer_offsets` also decides the offsets that were committed in the transaction.
 """
@@ -16,8 +16,10 @@ from milepost.record.control import ControlType, EndTransactionMarker, end_trans
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.replica.partition import Partition
 
 OFFSETS_TOPIC = "__consumer_offsets"
+COMMIT_SECONDS = 30.0
 
 
 class MarkerWriter:
@@ -34,26 +36,39 @@ class MarkerWriter:
         done: Callable[[dict[TopicPartition, int]], None],
     ) -> None:
         marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
-        written = {name: self._write(name, producer_id, producer_epoch, marker) for name in partitions}
-        hosted = [partition for partition in map(self._broker.replicas.partition, partitions) if partition is not None]
+        replicas = self._broker.replicas
+        errors: dict[TopicPartition, int] = {}
+        ends: list[tuple[Partition, int]] = []
+        for name in partitions:
+            partition = replicas.partition(name)
+            try:
+                if partition is None:
+                    errors[name] = self._broker.missing_partition(name)
+                else:
+                    ends.append((partition, self._write(partition, producer_id, producer_epoch, marker)))
+            except MilepostError as error:
+                errors[name] = error.code
+
+        def replicated(codes: dict[TopicPartition, int]) -> None:
+            for name, code in codes.items():
+                errors[name] = code
+                if name.topic == OFFSETS_TOPIC and code == ErrorCode.NONE:
+                    self._broker.groups.complete_transaction(producer_id, name.partition, committed)
+            done(errors)
 
         def durable() -> None:
-            failed = {partition.name: int(ErrorCode.KAFKA_STORAGE_ERROR) for partition in hosted if partition.log.is_failed}
-            done(written | failed)
+            for partition, _ in ends:
+                if partition.log.is_failed:
+                    errors[partition.name] = ErrorCode.KAFKA_STORAGE_ERROR
+            replicas.when_committed([each for each in ends if each[0].name not in errors], COMMIT_SECONDS, replicated)
 
-        self._broker.replicas.when_durable(hosted, durable)
+        replicas.when_durable((partition for partition, _ in ends), durable)
 
-    def _write(self, name: TopicPartition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
+    def _write(self, partition: Partition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
+        """Append the marker; the end of the log behind it."""
         broker = self._broker
-        if broker.replicas.partition(name) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition.ensure_enough_replicas()
         data = end_transaction_batch(
             marker, offset=0, timestamp=broker.clock.now_ms(), producer_id=producer_id, producer_epoch=producer_epoch
         )
-        try:
-            broker.replicas.append(name, data, AppendOrigin.COORDINATOR)
-        except MilepostError as error:
-            return error.code
-        if name.topic == OFFSETS_TOPIC:
-            broker.groups.complete_transaction(producer_id, name.partition, marker.control_type is ControlType.COMMIT)
-        return ErrorCode.NONE
+        return broker.replicas.append(partition.name, data, AppendOrigin.COORDINATOR).last_offset + 1

@@ -18,7 +18,7 @@ from milepost.cli.serve import broker_config, labelled, log_to_second_stream, ru
 
 if TYPE_CHECKING:
     from milepost.broker.attached import AttachedBroker
-    from milepost.cluster.solo import TopicState
+    from milepost.cluster.view import TopicState
 
 
 @click.command("attach", short_help="Serve copied directories to Kafka clients, read-only.")

@@ -24,11 +24,13 @@ from milepost.errors import MilepostError
 # What `milepost --help` says, in this order.
 COMMANDS = {
     "serve": "Run a broker for any Kafka client.",
+    "cluster": "Run several brokers with a ZooKeeper as one cluster.",
     "attach": "Serve copied directories to Kafka clients, read-only.",
     "topics": "Create, list, describe and delete topics of a broker.",
     "produce": "Send lines from the standard input as records.",
     "consume": "Print records of a topic.",
     "groups": "List and describe groups, their lag, and reset their offsets.",
+    "zk": "Look at the znodes of a cluster: tree, get, watch.",
     "dump": "Show what is in log, index, snapshot and checkpoint files.",
     "explain": "Show how an offset or a time is looked up, step by step.",
     "verify": "Check every batch, record, index entry and checkpoint.",

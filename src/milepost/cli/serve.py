@@ -39,13 +39,13 @@ logger = logging.getLogger("milepost.cli")
 def command(data: str | None, port: int | None, config_file: str | None, properties: dict[str, str], verbose: bool) -> None:
     """Run a broker: any Kafka client can produce to it and consume from it."""
     # Here and not at the top: `milepost serve --help` needs no broker.
-    from milepost.broker.broker import Broker
+    from milepost.broker.opening import broker_for
 
     log_to_second_stream(logging.INFO if verbose else logging.WARNING)
     if data is not None:
         properties["log.dirs"] = data
     config = broker_config(properties, port, config_file)
-    broker = Broker(config)
+    broker = broker_for(config)
     broker.start()
     lines = [labelled("data directory", ", ".join(config.directories))]
     if broker.taken_over:

@@ -13,7 +13,8 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from milepost.cluster.solo import KEPT, SoloCluster, TopicState
+from milepost.cluster.solo import KEPT, SoloCluster
+from milepost.cluster.view import TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.partition_metadata import random_topic_id

@@ -19,11 +19,19 @@ class BrokerIdTaken(InvalidConfiguration):
 
 
 def make_nodes(versions: ProtocolVersions) -> Steps[None]:
-    """The nodes that every cluster has, made by whoever comes first."""
+    """The nodes that every cluster has, made by whoever comes first. All in one turn: ZooKeeper writes each of them to its disk."""
+    nodes: dict[str, bytes] = {}
     for path in znodes.MADE_AT_START:
-        yield from make_path(path)
+        parent = path.rpartition("/")[0]
+        if parent:
+            nodes.setdefault(parent, b"")
+        nodes[path] = b""
     if versions.has_features:
-        yield [Create(znodes.FEATURE, znodes.feature())]
+        nodes[znodes.FEATURE] = znodes.feature()
+    found = yield [Exists(path) for path in nodes]
+    missing = [Create(path, nodes[path]) for path, there in zip(nodes, found, strict=True) if not there.ok]
+    if missing:
+        yield missing
 
 
 def make_path(path: str, data: bytes = b"") -> Steps[None]:

@@ -20,9 +20,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from milepost.cluster.view import ClusterView, TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk, read_file, replace_file
 from milepost.log.partition_metadata import random_topic_id, topic_id_bytes
@@ -31,38 +31,16 @@ from milepost.log.partition_name import TopicPartition
 FILE_NAME = "milepost.cluster.json"
 VERSION = 1
 PRODUCER_ID_BLOCK = 1000
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 # Settings of a topic whose own are not known: nothing is thrown away.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
-@dataclass(slots=True)
-class TopicState:
-    name: str
-    topic_id: bytes
-    topic_id_text: str
-    partitions: int
-    configs: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
-
-class SoloCluster:
+class SoloCluster(ClusterView):
     def __init__(self, directory: str, disk: Disk, rng: random.Random, cluster_id: str, node_id: int):
+        super().__init__(cluster_id, node_id)
         self.path = f"{directory}/{FILE_NAME}"
         self.disk = disk
         self.rng = rng
-        self.cluster_id = cluster_id
-        self.node_id = node_id
-        self.topics: dict[str, TopicState] = {}
-        self.broker_configs: dict[str, dict[str, str]] = {}
-        self.group_configs: dict[str, dict[str, str]] = {}
-        self.client_quotas: list[dict[str, Any]] = []
-        self.feature_levels: dict[str, int] = {}
-        self.features_epoch = 0
-        self._by_id: dict[bytes, TopicState] = {}
         self._next_producer_id = 0
         self._producer_ids_left = 0
         self._load()
@@ -115,12 +93,6 @@ class SoloCluster:
         self._add(topic)
         return topic
 
-    def _add(self, topic: TopicState) -> None:
-        self.topics[topic.name] = self._by_id[topic.topic_id] = topic
-
-    def _remove(self, topic: TopicState) -> None:
-        del self.topics[topic.name], self._by_id[topic.topic_id]
-
     def adopt(
         self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
     ) -> list[str]:
@@ -137,21 +109,6 @@ class SoloCluster:
         return list(strangers)
 
     # Topics.
-
-    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
-        return self._by_id.get(topic_id)
-
-    def name_of(self, topic_id: bytes) -> str | None:
-        topic = self._by_id.get(topic_id)
-        return topic.name if topic else None
-
-    def id_of(self, name: str) -> bytes | None:
-        topic = self.topics.get(name)
-        return topic.topic_id if topic else None
-
-    def has_partition(self, name: str, partition: int) -> bool:
-        topic = self.topics.get(name)
-        return topic is not None and 0 <= partition < topic.partitions
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> TopicState:
         topic = self._remember(name, random_topic_id(self.rng), partitions, configs or {})

@@ -102,6 +102,43 @@ class BrokerConfig(Configuration):
         LIST, None, "what clients are told; without them the listeners", nullable=True
     )
     control_plane_listener_name: str | None = declare(S, None, "the listener for requests of the controller", nullable=True)
+    inter_broker_listener_name: str | None = declare(
+        S, None, "the listener for other brokers; without it the first one", nullable=True
+    )
+    listener_security_protocol_map: tuple[str, ...] = declare(
+        LIST,
+        (),
+        "NAME:PLAINTEXT for listeners with names of their own",
+        pattern=r"[A-Za-z0-9_.-]+:PLAINTEXT",
+        pattern_doc="NAME:PLAINTEXT",
+    )
+
+    # The cluster.
+    zookeeper_connect: str | None = declare(
+        S,
+        None,
+        "HOST:PORT,HOST:PORT/chroot of the ZooKeeper that keeps the cluster; without it the broker is alone",
+        nullable=True,
+    )
+    zookeeper_session_timeout_ms: int = declare(I, 18_000, "a broker silent for longer is taken for dead", low=1)
+    zookeeper_connection_timeout_ms: int | None = declare(
+        I, None, "how long to wait for ZooKeeper at the start; without it the session timeout", low=1, nullable=True
+    )
+    broker_rack: str | None = declare(S, None, "where this broker stands: replicas are spread over racks", nullable=True)
+    inter_broker_protocol_version: str = declare(S, "3.9", "how brokers talk to each other, 2.3 to 3.9")
+    auto_leader_rebalance_enable: bool = declare(B, True, "give preferred leaders their partitions back")
+    leader_imbalance_check_interval_seconds: int = declare(L, 300, "time between two looks at the balance", low=1)
+    leader_imbalance_per_broker_percentage: int = declare(I, 10, "share of a broker's partitions that others may lead", low=0)
+    controlled_shutdown_enable: bool = declare(B, True, "hand over what is led before stopping")
+    controlled_shutdown_max_retries: int = declare(I, 3, "how often that is tried", low=0)
+    controlled_shutdown_retry_backoff_ms: int = declare(L, 5000, "time between two tries", low=0)
+    replica_lag_time_max_ms: int = declare(L, 30_000, "a follower behind for longer is not in sync", low=1)
+    replica_fetch_wait_max_ms: int = declare(I, 500, "how long a follower's fetch waits for records", low=0)
+    replica_fetch_min_bytes: int = declare(I, 1, "bytes that end that wait", low=0)
+    replica_fetch_max_bytes: int = declare(I, 1_048_576, "most bytes of a partition in a follower's fetch", low=0)
+    replica_fetch_response_max_bytes: int = declare(I, 10_485_760, "most bytes of such a fetch", low=0)
+    replica_fetch_backoff_ms: int = declare(I, 1000, "pause after a fetch that failed", low=0)
+    num_replica_fetchers: int = declare(I, 1, "fetchers for each leader that is followed", low=1)
 
     # The network.
     num_network_threads: int = declare(I, 3, "processors per listener", low=1)

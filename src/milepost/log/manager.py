@@ -64,6 +64,7 @@ class LogManager(Owner):
         self.logs: dict[TopicPartition, Log] = {}
         self.directories: list[DataDirectory] = []
         self.offline: dict[str, str] = {}
+        self.on_offline: Callable[[str], object] = lambda path: None
         self._home: dict[TopicPartition, DataDirectory] = {}
         # Data directories with new names that are about to be synced.
         self._unsynced: set[str] = set()
@@ -303,6 +304,7 @@ class LogManager(Owner):
             if self._home[log.partition] is directory:
                 log.is_failed = True
         directory.close(False, {})
+        self.on_offline(directory.path)
 
     def _offline(self, path: str, error: Exception) -> None:
         reason = str(error) if isinstance(error, MilepostError) else f"{path}: {error}"

@@ -176,6 +176,10 @@ class SocketServer:
         except BaseException as error:
             self._fatal(error)
 
+    @property
+    def all_acceptors(self) -> list[Acceptor]:
+        return [*self.acceptors, *([self.control_acceptor] if self.control_acceptor else [])]
+
     def _on_closed(self, channel: Channel) -> None:
         self.settings.limits.closed(channel.peer.rpartition(":")[0])
         self._user_on_closed(channel)
@@ -224,7 +228,7 @@ class SocketServer:
         A request that waits for something is not answered any more, nor is anything after a fatal error: nobody knows what
         the answer would be worth.
         """
-        for acceptor in [*self.acceptors, *([self.control_acceptor] if self.control_acceptor else [])]:
+        for acceptor in self.all_acceptors:
             acceptor.stop()
         for pool in self._pools:
             pool.shutdown()

@@ -57,6 +57,8 @@ class Following:
 
     def _truncate(self, offset: int) -> None:
         if offset >= self.log.end_offset:
+            # Nothing to cut but an epoch of our own in which we never wrote: kept, it would part us from the leader for ever.
+            self.log.truncate_to(offset)
             return
         if offset < self.log.high_watermark:
             logger.warning(

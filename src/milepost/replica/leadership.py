@@ -130,11 +130,12 @@ class Leadership:
                     isr=confirmed.isr, partition_epoch=confirmed.partition_epoch, is_recovering=False
                 )
             self._proposed = None
-        elif confirmed.error in GIVE_UP:
-            # What we know is old, or we lead no more: the next LeaderAndIsr says. Until then the larger set counts.
-            logger.info("%s: change of the in-sync replicas refused with %d", self.log.partition, confirmed.error)
-        else:
+        elif confirmed.error in NOT_NOW:
             self._proposed = None
+        else:
+            # What we know is old, or we lead no more: the next LeaderAndIsr says. Until then the larger set counts, also because an
+            # earlier try may have been heard whose answer was lost.
+            logger.info("%s: change of the in-sync replicas refused with %d", self.log.partition, confirmed.error)
 
     # The high watermark.
 
@@ -178,13 +179,5 @@ class Leadership:
         return len(self.state.isr) >= min(min_isr, len(self.state.replicas))
 
 
-GIVE_UP = frozenset(
-    {
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)
+NOT_NOW = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""The proposal was looked at and was not written; another one may be."""

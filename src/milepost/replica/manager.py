@@ -5,7 +5,7 @@ Every append and every deletion ends with a look into the purgatory: a fetch may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import AppendOrigin
 from milepost.log.verification import VerificationGuard
 from milepost.metrics.topic_metrics import BrokerTopicMetrics
+from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import Purgatory, Timers
 from milepost.replica.refusals import count_refusal
@@ -79,18 +80,21 @@ class ReplicaManager:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
+        committed = partition.log.high_watermark
         info = partition.append(data, origin, guard)
         if partition.log.is_flush_awaited:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
         self.count_appends(partition, 1, len(data), info.last_offset - info.first_offset + 1)
+        if not partition.is_solo and partition.log.high_watermark > committed:
+            self.purgatory.check(partition.committed_key)
         return info
 
     def _flushed(self, partition: Partition) -> None:
         log = partition.log
         if not log.is_flush_awaited:
             self.unflushed.discard(partition)
-        if not log.is_failed:
+        if partition.is_solo and not log.is_failed:
             log.update_high_watermark(max(log.high_watermark, log.recovery_point))
         self.purgatory.check(partition.name)
 
@@ -108,6 +112,41 @@ class ReplicaManager:
             log.when_flushed(partial(flushed, name))
         if not logs:
             then()
+
+    def when_committed(
+        self,
+        appended: Iterable[tuple[Partition, int]],
+        seconds: float,
+        done: Callable[[dict[TopicPartition, int]], object],
+    ) -> None:
+        """Go on when all in-sync replicas have these partitions up to the offsets named: the error code of each, 7 after `seconds`."""
+        errors: dict[TopicPartition, int] = {}
+        waiting: dict[Hashable, tuple[Partition, int]] = {}
+        for partition, end_offset in appended:
+            code = partition.acknowledgement(end_offset)
+            if code is None:
+                waiting[partition.committed_key] = (partition, end_offset)
+            else:
+                errors[partition.name] = code
+        if not waiting:
+            done(errors)
+            return
+
+        def try_complete(key: Hashable) -> bool:
+            if key in waiting:
+                partition, end_offset = waiting[key]
+                code = partition.acknowledgement(end_offset)
+                if code is not None:
+                    errors[partition.name] = code
+                    del waiting[key]
+            return not waiting
+
+        def complete() -> None:
+            for partition, _ in waiting.values():
+                errors[partition.name] = ErrorCode.REQUEST_TIMED_OUT
+            done(errors)
+
+        self.purgatory.wait(list(waiting), try_complete, complete, seconds)
 
     def count_appends(self, partition: Partition, requests: int, size: int, records: int) -> None:
         """Something was appended: count it, and wake whoever waits for it."""

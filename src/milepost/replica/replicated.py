@@ -1,12 +1,13 @@
 """A partition with replicas on other brokers: led here, followed here, or neither until the controller speaks.
 
 leading     appends are allowed; the high watermark is what all in-sync replicas have (`leadership`)
+suspended   leading, as far as we know, but in a registration that is over: nothing is done until the controller says it again
 following   appends of clients are refused; a fetcher brings what the leader has
-idle        the controller stopped this replica, or its leader is not known
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
@@ -16,6 +17,7 @@ from milepost.log.log import Log
 from milepost.log.producer_entry import AppendOrigin
 from milepost.log.verification import VerificationGuard
 from milepost.metrics.topic_metrics import TopicMetrics
+from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
 from milepost.replica.metadata import NO_LEADER
 from milepost.replica.partition import Partition
@@ -27,15 +29,28 @@ NO_EPOCH = -1
 
 
 class ReplicatedPartition(Partition):
-    def __init__(self, log: Log, topic_id: bytes, broker_id: int, topic_metrics: TopicMetrics, clock: Clock):
+    is_solo = False
+
+    def __init__(
+        self,
+        log: Log,
+        topic_id: bytes,
+        broker_id: int,
+        topic_metrics: TopicMetrics,
+        clock: Clock,
+        is_fenced: Callable[[], bool] = lambda: False,
+    ):
         super().__init__(log, topic_id, NO_LEADER, topic_metrics)
+        self._is_fenced = is_fenced
+        self._committed_key = ("committed", log.partition)
+        self.is_suspended = False
         self.broker_id = broker_id
         self.clock = clock
         self.leadership: Leadership | None = None
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.replicas = []
-        self.in_sync_replicas = []
+        self._told_isr: list[int] = []
 
     # Roles.
 
@@ -53,29 +68,58 @@ class ReplicatedPartition(Partition):
         self._take(leader_id, state)
 
     def _take(self, leader_id: int, state: LeaderState) -> None:
+        self.is_suspended = False
         self.leader_id = leader_id
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = list(state.replicas)
-        self.in_sync_replicas = sorted(state.isr)
+        self._told_isr = sorted(state.isr)
 
     @property
     def is_leader(self) -> bool:
         return self.leadership is not None
+
+    @property
+    def in_sync_replicas(self) -> list[int]:
+        """A leader knows; a follower knows what it was told when it became one."""
+        return self._told_isr if self.leadership is None else sorted(self.leadership.state.isr)
+
+    @property
+    def committed_key(self) -> Hashable:
+        return self._committed_key
+
+    def fault(self, *, only_leader: bool = True) -> int:
+        if self.leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if only_leader else ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_suspended or self._is_fenced() else ErrorCode.NONE
+
+    def suspend(self) -> None:
+        """The registration in which this broker was made the leader is over."""
+        self.is_suspended = self.leadership is not None
+
+    def confirm(self, state: LeaderState) -> None:
+        """The controller says what it said before; it may know of a change of the in-sync replicas whose answer we never got."""
+        self.is_suspended = False
+        if self.leadership is not None and state.partition_epoch > self.leadership.state.partition_epoch:
+            self.leadership.update(state, self.clock.now_ms())
 
     # Appending.
 
     def append(
         self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None
     ) -> AppendInfo:
-        if self.leadership is None:
+        if self.leadership is None or self.fault():
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
         info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
         self.leadership.advance(self.clock.now_ms())
         return info
 
+    def acknowledgement(self, end_offset: int) -> int | None:
+        if not self.is_hosted or self.leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.leadership.acknowledgement(end_offset, self.log.config.min_insync_replicas)
+
     def ensure_enough_replicas(self) -> None:
-        """Before an append that all in-sync replicas must have."""
         least = self.log.config.min_insync_replicas
         if self.leadership is not None and not self.leadership.may_append(least):
             raise NotEnoughReplicas(

@@ -22,6 +22,7 @@ from typing import Any
 
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
+from milepost.log import partition_metadata
 from milepost.log.partition_metadata import topic_id_text
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
@@ -29,6 +30,7 @@ from milepost.protocol.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger, LeaderState
 from milepost.replica.manager import ReplicaManager
+from milepost.replica.partition import Partition
 from milepost.replica.replicated import ReplicatedPartition
 
 logger = logging.getLogger("milepost.replica")
@@ -49,6 +51,7 @@ class Roles:
         clock: Clock,
         max_lag_ms: Callable[[], int],
         broker_epoch: Callable[[], int],
+        is_fenced: Callable[[], bool] = lambda: False,
     ):
         self.replicas = replicas
         self.broker_id = replicas.node_id
@@ -57,6 +60,7 @@ class Roles:
         self.clock = clock
         self.max_lag_ms = max_lag_ms
         self.broker_epoch = broker_epoch
+        self.is_fenced = is_fenced
         self.controller_epoch = 0
         self.on_leader: Callable[[ReplicatedPartition], object] = lambda partition: None
         self.on_follower: Callable[[ReplicatedPartition], object] = lambda partition: None
@@ -90,13 +94,14 @@ class Roles:
         partition = self.replicas.partitions.get(name)
         if partition is not None and NO_TOPIC_ID not in (partition.topic_id, topic_id) and partition.topic_id != topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if partition is not None and partition.log.is_failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
+            if state.leader_epoch == partition.leader_epoch and isinstance(partition, ReplicatedPartition):
+                partition.confirm(leader_state(state))
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
-            hosted = self._host(name, topic_id)
-            if hosted.log.is_failed:
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            self._take_role(hosted, state)
+            self._take_role(self._host(name, topic_id), state)
         except KafkaStorage as error:
             logger.error("%s: %s", name, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -109,22 +114,33 @@ class Roles:
         partition = self.replicas.partitions.get(name)
         if partition is None:
             text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else None
+            self._remove_stray(name, text)
             log = self.replicas.logs.create(name, topic_id=text)
-            partition = ReplicatedPartition(log, topic_id, self.broker_id, self.replicas.topic_metrics.of(name.topic), self.clock)
+            partition = ReplicatedPartition(
+                log, topic_id, self.broker_id, self.replicas.topic_metrics.of(name.topic), self.clock, self.is_fenced
+            )
             self.replicas.partitions[name] = partition
         assert isinstance(partition, ReplicatedPartition)
         if partition.topic_id == NO_TOPIC_ID:
             partition.topic_id = topic_id
         return partition
 
+    def _remove_stray(self, name: TopicPartition, topic_id: str | None) -> None:
+        """A log of a topic with this name that was deleted while we were away: its records are not this topic's."""
+        logs = self.replicas.logs
+        log = logs.get(name)
+        if log is None or topic_id is None:
+            return
+        path = f"{log.directory}/{partition_metadata.FILE_NAME}"
+        found = partition_metadata.read_partition_metadata(logs.disk, path)
+        if found is None:
+            partition_metadata.ensure_topic_id(logs.disk, path, topic_id)
+        elif found.topic_id != topic_id:
+            logger.warning("%s: the log is of topic id %s, which is gone, and is deleted", name, found.topic_id)
+            logs.delete(name)
+
     def _take_role(self, partition: ReplicatedPartition, state: Any) -> None:
-        told = LeaderState(
-            state.leader_epoch,
-            frozenset(state.isr),
-            tuple(state.replicas),
-            state.partition_epoch,
-            state.leader_recovery_state == 1,
-        )
+        told = leader_state(state)
         self.fetchers.remove(partition.name)
         was_leader = partition.is_leader
         if state.leader == self.broker_id:
@@ -137,7 +153,11 @@ class Roles:
             self.on_follower(partition)
             self.fetchers.follow(partition)
         # Producers that wait for other replicas, and consumers that wait for records: somebody else answers them now.
+        self._wake(partition)
+
+    def _wake(self, partition: Partition) -> None:
         self.replicas.purgatory.check(partition.name)
+        self.replicas.purgatory.check(partition.committed_key)
 
     # StopReplica.
 
@@ -167,16 +187,24 @@ class Roles:
                     self.replicas.logs.delete(name)
             elif delete:
                 self.replicas.drop(name)
+                self.replicas.purgatory.check(partition.committed_key)
             else:
                 self.replicas.partitions.pop(name)
                 partition.is_hosted = False
-                self.replicas.purgatory.check(name)
+                self._wake(partition)
         except KafkaStorage as error:
             logger.error("%s: %s", name, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
-    # Time.
+    # Sessions and time.
+
+    def suspend(self) -> None:
+        """Our registration is over: nothing is led before a controller says so in the next."""
+        for partition in list(self.replicas.partitions.values()):
+            if isinstance(partition, ReplicatedPartition) and partition.is_leader:
+                partition.suspend()
+                self._wake(partition)
 
     def check_lag(self) -> None:
         """Followers that fell behind leave the in-sync replicas. To be called every half of `replica.lag.time.max.ms`."""
@@ -184,6 +212,16 @@ class Roles:
         for partition in list(self.replicas.partitions.values()):
             if isinstance(partition, ReplicatedPartition) and partition.leadership is not None:
                 partition.leadership.check_lag(now)
+
+
+def leader_state(state: Any) -> LeaderState:
+    return LeaderState(
+        state.leader_epoch,
+        frozenset(state.isr),
+        tuple(state.replicas),
+        state.partition_epoch,
+        state.leader_recovery_state == 1,
+    )
 
 
 def _states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:

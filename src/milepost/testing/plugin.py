@@ -1,9 +1,10 @@
-"""The pytest plug-in of milepost. Who has it installed has three fixtures, and pays nothing while none is asked for:
+"""The pytest plug-in of milepost. Who has it installed has these fixtures, and pays nothing while none is asked for:
 
     kafka_broker          a running broker for the whole session (each process of pytest-xdist has its own); `bootstrap_servers`
     kafka_topic           the name of a new topic on it, deleted after the test
     kafka_broker_config   the broker's properties by Kafka's names, from the ini option; a project may define its own fixture of
                           this name, with scope="session"
+    kafka_cluster         `kafka_cluster(3)`: a cluster of brokers as processes, for one test; they can be killed and restarted
 
     [pytest]
     kafka_broker_config =
@@ -28,6 +29,8 @@ import milepost
 
 if TYPE_CHECKING:
     from milepost.broker.embedded import EmbeddedBroker
+    from milepost.cluster.zookeeper.server import ZooKeeperServer
+    from milepost.testing.cluster import Clusters
 
 INI_OPTION = "kafka_broker_config"
 MARKER = "kafka_topic"
@@ -87,6 +90,26 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
         # The test may have deleted it itself.
         if error.code != UNKNOWN_TOPIC:
             raise
+
+
+@pytest.fixture(scope="session")
+def kafka_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """The ZooKeeper of all clusters of a session, from PySpark's jars: `kafka_zookeeper.address`."""
+    from milepost.testing.cluster import zookeeper_server
+
+    server = zookeeper_server(str(tmp_path_factory.mktemp("zookeeper")))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def kafka_cluster(kafka_zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    """Makes clusters: `kafka_cluster(3)` starts three brokers as processes, which are gone after the test."""
+    from milepost.testing.cluster import Clusters
+
+    clusters = Clusters(kafka_zookeeper, lambda: str(tmp_path_factory.mktemp("cluster")))
+    yield clusters
+    clusters.end()
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:

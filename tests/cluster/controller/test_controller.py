@@ -6,9 +6,10 @@ import pytest
 
 from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, SetData
+from milepost.cluster.zookeeper.operations import Create, Multi, SetData
 from milepost.log.partition_name import TopicPartition
 from tests.cluster.controller.town import Town
+from tests.simulation.zookeeper import ModelSession
 
 
 @pytest.fixture
@@ -105,6 +106,45 @@ def test_broker_that_returns_is_told_everything_and_its_replicas(town):
     to_2 = [line for line in told if line.startswith("2 ")]
     assert to_2[:2] == ["2 UpdateMetadata t:0(L1 e1 isr[1] zk1) live [1, 2, 3]", "2 LeaderAndIsr t:0(L1 e1 isr[1] pe1)"]
     assert told.index("1 UpdateMetadata live [1, 2, 3]") < told.index("1 UpdateMetadata t:0(L1 e1 isr[1] zk1) live [1, 2, 3]")
+
+
+def test_change_of_the_in_sync_replicas_whose_answer_is_lost_was_made(town):
+    town.create_topic("t", {0: (1, 2, 3)})
+    controller = town.controller
+    epoch = controller.context.brokers[1].epoch
+    town.sessions[1].loses_next_answer = True
+    error, verdicts = town.ask(controller.alter_partition, 1, epoch, {TopicPartition("t", 0): Proposal(0, (1, 2), 0)}, 3)
+    verdict = verdicts[TopicPartition("t", 0)]
+    assert (error, verdict.error, verdict.state.isr, verdict.state.partition_epoch) == (0, 0, (1, 2), 1)
+    assert town.state("t", 0) == (1, 0, [1, 2], 1)
+
+
+def test_requests_that_wait_when_a_controllers_time_ends_are_sent_to_the_next(town):
+    town.create_topic("t", {0: (1, 2, 3)})
+    controller = town.controller
+    answers = []
+    town.sessions[1].cut_off()
+    proposals = {TopicPartition("t", 0): Proposal(0, (1, 2), 0)}
+    controller.alter_partition(1, controller.context.brokers[1].epoch, proposals, 3, lambda *answer: answers.append(answer))
+    controller.allocate_producer_ids(1, 0, lambda *answer: answers.append(answer))
+    town.turns.settle()
+    assert answers == []
+    controller.end()
+    controller.controlled_shutdown(2, 0, lambda *answer: answers.append(answer))
+    assert answers == [(41, {}), (41, 0, 0), (41, [])]
+
+
+def test_first_state_whose_answer_is_lost_was_made(town, monkeypatch):
+    submit = ModelSession.submit
+
+    def lossy(self, operations, done):
+        self.loses_next_answer = any(isinstance(each, Multi) and "/state" in str(each) for each in operations)
+        submit(self, operations, done)
+
+    monkeypatch.setattr(ModelSession, "submit", lossy)
+    town.create_topic("t", {0: (1, 2, 3)})
+    assert town.state("t", 0) == (1, 0, [1, 2, 3], 0)
+    assert town.controller.context.leadership[TopicPartition("t", 0)].leader == 1
 
 
 def test_leader_that_dies_is_replaced_from_the_in_sync_replicas(town):

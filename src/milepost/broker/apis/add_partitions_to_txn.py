@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
-from milepost.cluster.solo import INTERNAL_TOPICS
+from milepost.cluster.view import INTERNAL_TOPICS
 from milepost.coordinator.transaction import EPOCH_BUMP_VERSION, Producer
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode

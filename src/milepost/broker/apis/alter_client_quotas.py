@@ -29,7 +29,7 @@ def handle(request: AlterClientQuotasRequest, context: Context) -> AlterClientQu
         try:
             if parts in twice:
                 raise InvalidRequest("the entity is in the request more than once")
-            alter(entry, parts, context.broker.cluster, request.validate_only)
+            alter(entry, parts, context.broker.solo, request.validate_only)
         except MilepostError as error:
             answer.error_code, answer.error_message = error.code, str(error)
         answers.append(answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_resources import change, ensure_value, settings_of
+from milepost.broker.config_resources import Settings, change, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
@@ -38,9 +38,13 @@ def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsRespon
 
 
 def replace(resource: Resource, broker: Broker, validate_only: bool) -> None:
+    change(*replaced(resource, broker), validate_only)
+
+
+def replaced(resource: Resource, broker: Broker) -> tuple[Settings, dict[str, str]]:
+    """Whose settings a resource names, and what they would be."""
     twice = repeated(config.name for config in resource.configs)
     if twice:
         raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
     settings = settings_of(broker, resource.resource_type, resource.resource_name)
-    given = {config.name: ensure_value(config.name, config.value) for config in resource.configs}
-    change(settings, given, validate_only)
+    return settings, {config.name: ensure_value(config.name, config.value) for config in resource.configs}

@@ -14,6 +14,7 @@ from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitions
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.cluster.view import TopicState
 
 KEY = 37
 Wanted = CreatePartitionsRequest.Topic
@@ -45,18 +46,22 @@ def more_of(wanted: Wanted, broker: Broker) -> int:
 
 
 def grow(wanted: Wanted, broker: Broker, validate_only: bool) -> None:
+    topic = ensure_grows(wanted, broker)
+    for partition, assignment in enumerate(wanted.assignments or (), topic.partitions):
+        ensure_assignable(partition, assignment.broker_ids, broker.node_id)
+    if not validate_only:
+        broker.add_partitions(topic.name, wanted.count)
+
+
+def ensure_grows(wanted: Wanted, broker: Broker) -> TopicState:
     topic = broker.cluster.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopic(f"there is no topic {wanted.name[:60]!r}")
     more = wanted.count - topic.partitions
     if more < 1:
         raise InvalidPartitions(f"topic {topic.name} has {topic.partitions} partitions; {wanted.count} would not be more")
-    if wanted.assignments is not None:
-        if len(wanted.assignments) != more:
-            raise InvalidReplicaAssignment(
-                f"{more} partitions are to be added and {len(wanted.assignments)} are assigned by hand; give each a list"
-            )
-        for partition, assignment in enumerate(wanted.assignments, topic.partitions):
-            ensure_assignable(partition, assignment.broker_ids, broker.node_id)
-    if not validate_only:
-        broker.add_partitions(topic.name, wanted.count)
+    if wanted.assignments is not None and len(wanted.assignments) != more:
+        raise InvalidReplicaAssignment(
+            f"{more} partitions are to be added and {len(wanted.assignments)} are assigned by hand; give each a list"
+        )
+    return topic

@@ -36,7 +36,9 @@ def delete(topic: str, wanted: Wanted, broker: Broker) -> Answer:
     answer = Answer(partition_index=wanted.partition_index, low_watermark=-1)
     partition = broker.replicas.partition(TopicPartition(topic, wanted.partition_index))
     if partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_code = broker.missing_partition(TopicPartition(topic, wanted.partition_index))
+    elif partition.fault():
+        answer.error_code = partition.fault()
     elif broker.cluster.topics[topic].is_internal:
         answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:

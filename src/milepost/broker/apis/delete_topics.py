@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
-    from milepost.cluster.solo import SoloCluster, TopicState
+    from milepost.cluster.view import ClusterView, TopicState
 
 KEY = 20
 NO_ID = bytes(16)
@@ -35,11 +35,25 @@ def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsRespon
     return DeleteTopicsResponse(responses=[delete(group, broker, context.version) for group in groups.values()])
 
 
-def find(wanted: Wanted, cluster: SoloCluster) -> TopicState | None:
+def find(wanted: Wanted, cluster: ClusterView) -> TopicState | None:
     return cluster.topic_by_id(wanted.topic_id) if wanted.name is None else cluster.topics.get(wanted.name)
 
 
 def delete(group: list[Wanted], broker: Broker, version: int) -> Answer:
+    refused = fault_of(group, broker, version)
+    if refused is not None:
+        return refused
+    topic = find(group[0], broker.cluster)
+    assert topic is not None, "or it would have been refused"
+    try:
+        broker.delete_topic(topic.name)
+    except MilepostError as error:
+        return refuse(group[0], error.code, str(error))
+    return Answer(name=topic.name, topic_id=topic.topic_id)
+
+
+def fault_of(group: list[Wanted], broker: Broker, version: int) -> Answer | None:
+    """What speaks against deleting a topic that is named like this."""
     wanted = group[0]
     if len(group) > 1:
         return refuse(wanted, ErrorCode.INVALID_REQUEST, f"the topic is in the request {len(group)} times")
@@ -54,11 +68,7 @@ def delete(group: list[Wanted], broker: Broker, version: int) -> Answer:
     if topic is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return refuse(wanted, code, "there is no such topic")
-    try:
-        broker.delete_topic(topic.name)
-    except MilepostError as error:
-        return refuse(wanted, error.code, str(error))
-    return Answer(name=topic.name, topic_id=topic.topic_id)
+    return None
 
 
 def refuse(wanted: Wanted, error_code: int, message: str) -> Answer:

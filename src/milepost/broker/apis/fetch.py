@@ -30,6 +30,7 @@ Result = FetchResponse.Response.Partition
 MAX_WAIT_SECONDS = 30.0
 TOP_ERROR_SINCE = 7
 BY_ID_SINCE = 13
+ANY_REPLICA_SINCE = 11  # with a rack, or without one
 # Errors that tell the client something and leave the broker untroubled: Kafka does not count them as failed fetches.
 NEWS = frozenset(
     (
@@ -55,6 +56,7 @@ class Wanted:
     is_by_id: bool
     partition: Partition | None = None
     told: tuple[int, int, int] | None = None
+    only_leader: bool = False
 
     def find(self, broker: Broker) -> int:
         """Look the partition up, if that has not been done or it is gone; an error code when it is not here."""
@@ -67,7 +69,9 @@ class Wanted:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             self.topic = known.name
         self.partition = broker.replicas.partition(TopicPartition(self.topic, self.part.partition))
-        return ErrorCode.NONE if self.partition is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.partition is None:
+            return broker.missing_partition(TopicPartition(self.topic, self.part.partition))
+        return ErrorCode.NONE
 
     def is_quiet(self, isolation: Isolation) -> bool:
         """Whether there is nothing to read and nothing wrong: a consumer with a thousand partitions has news from a few."""
@@ -81,13 +85,19 @@ class Wanted:
             part.fetch_offset == bound >= log.start_offset
             and (epoch < 0 or epoch == partition.leader_epoch)
             and not log.is_failed
+            and (partition.is_solo or not partition.fault(only_leader=self.only_leader))
         )
+
+    @property
+    def key(self) -> Hashable:
+        """What to wait for when there is not enough."""
+        return TopicPartition(self.topic, self.part.partition) if self.partition is None else self.partition.committed_key
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
     broker = context.broker
     if is_follower(request):
-        return refuse_follower(request, context.version)
+        return broker.answer_follower(request, context)
     session = broker.fetch_sessions.open(request, context.version, want)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
@@ -106,12 +116,12 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes):
         return answer(results)
 
-    watched = {TopicPartition(each.topic, each.part.partition): number for number, each in enumerate(wanted)}
+    watched = {each.key: number for number, each in enumerate(wanted)}
     sizes = [size_of(result) for result in results]
 
     def try_complete(name: Hashable) -> bool:
         """Only one partition has changed: the others have what they had."""
-        number = watched[name]  # type: ignore[index]
+        number = watched[name]
         result = read_one(wanted[number], broker, max_bytes, isolation, True)
         sizes[number] = size_of(result)
         return result.error_code != ErrorCode.NONE or sum(sizes) >= request.min_bytes
@@ -125,7 +135,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
 
 
 def want(topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> Wanted:
-    return Wanted(topic.topic, topic.topic_id, part, version >= BY_ID_SINCE)
+    return Wanted(topic.topic, topic.topic_id, part, version >= BY_ID_SINCE, only_leader=version < ANY_REPLICA_SINCE)
 
 
 def is_follower(request: FetchRequest) -> bool:
@@ -178,7 +188,7 @@ def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must
         return refuse(part.partition, error_code)
     partition = want.partition
     assert partition is not None, "it was found"
-    error_code = check_epoch(partition, part.current_leader_epoch)
+    error_code = partition.fault(only_leader=want.only_leader) or check_epoch(partition, part.current_leader_epoch)
     if error_code:
         return refuse(part.partition, error_code)
     log = partition.log

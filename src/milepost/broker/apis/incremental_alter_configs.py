@@ -47,12 +47,22 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Increme
 
 
 def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
-    twice = repeated(config.name for config in resource.configs)
-    if twice:
-        raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
+    ensure_once(resource)
     if resource.resource_type == LOGGER:
         alter_loggers(resource, LoggerSettings(broker, resource.resource_name), validate_only)
         return
+    settings, given = changed(resource, broker)
+    change(settings, given, validate_only)
+
+
+def ensure_once(resource: Resource) -> None:
+    twice = repeated(config.name for config in resource.configs)
+    if twice:
+        raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
+
+
+def changed(resource: Resource, broker: Broker) -> tuple[Settings, dict[str, str]]:
+    """Whose settings a resource names, and what they would be."""
     settings = settings_of(broker, resource.resource_type, resource.resource_name)
     given = dict(settings.given)
     for config in resource.configs:
@@ -61,7 +71,7 @@ def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
             given.pop(name, None)
         else:
             given[name] = operate(settings, name, config.config_operation, ensure_value(name, config.value))
-    change(settings, given, validate_only)
+    return settings, given
 
 
 def alter_loggers(resource: Resource, settings: LoggerSettings, validate_only: bool) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEY = 2
 READ_COMMITTED = 1
-CONSUMER = -1
+CONSUMER, DEBUGGING = -1, -2
 EPOCHS_SINCE = 4
 EARLIEST_PENDING_UPLOAD = -6
 SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -63,8 +63,10 @@ def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListO
         return refuse(asked, ErrorCode.UNSUPPORTED_VERSION)
     partition = context.broker.replicas.partition(TopicPartition(topic, asked.partition_index))
     if partition is None:
-        return refuse(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    error_code = check_epoch(partition, asked.current_leader_epoch)
+        return refuse(asked, context.broker.missing_partition(TopicPartition(topic, asked.partition_index)))
+    error_code = partition.fault(only_leader=request.replica_id != DEBUGGING) or check_epoch(
+        partition, asked.current_leader_epoch
+    )
     if error_code:
         return refuse(asked, error_code)
     try:

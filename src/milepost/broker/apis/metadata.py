@@ -19,7 +19,7 @@ from milepost.protocol.messages import MetadataRequest, MetadataResponse
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
-    from milepost.cluster.solo import TopicState
+    from milepost.cluster.view import TopicState
     from milepost.replica.partition import Partition
 
 KEY = 3

@@ -36,9 +36,9 @@ def find(topic: str, wanted: Wanted, broker: Broker) -> Answer:
     answer = Answer(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
     partition = broker.replicas.partition(TopicPartition(topic, wanted.partition))
     if partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_code = broker.missing_partition(TopicPartition(topic, wanted.partition))
         return answer
-    answer.error_code = check_epoch(partition, wanted.current_leader_epoch)
+    answer.error_code = partition.fault() or check_epoch(partition, wanted.current_leader_epoch)
     if answer.error_code == ErrorCode.NONE:
         log, epoch = partition.log, wanted.leader_epoch
         if epoch == partition.leader_epoch:

@@ -1,7 +1,7 @@
 """Produce (key 0): append one batch to each of some partitions.
 
-acks 0: no answer, and an error closes the connection so that the client notices; 1 and -1: an answer after the
-append, which on a single broker is also the moment all in-sync replicas have it. From version 13 topics come by id.
+acks 0: no answer, and an error closes the connection so that the client notices; 1: an answer after the append; -1: when all in-sync
+replicas have it, which on a single broker is the same moment. From version 13 topics come by id.
 
 The first batch of a transaction in a partition goes there by way of the transaction coordinator (`transaction_admission`). With
 version 2 of the protocol it must have sequence 0 when the partition knows nothing of its producer: every transaction starts at 0
@@ -11,11 +11,11 @@ partitions of older clients are not verified.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.codec.compression import Codec
 from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import Admission, admit, answered_to_produce
+from milepost.coordinator.transaction_admission import Admission, answered_to_produce
 from milepost.errors import MilepostError, RecordValidation
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
@@ -24,12 +24,15 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.cluster.solo import TopicState
+    from milepost.cluster.view import TopicState
     from milepost.replica.partition import Partition
 
 KEY = 0
 INTERNAL_CLIENT = "__admin_client"
+ALL = -1
 PartitionResponse = ProduceResponse.Response.PartitionResponse
+Unacknowledged: TypeAlias = "list[tuple[Partition, int, PartitionResponse]]"
+"""Partitions that others must follow, up to which offset, and what will be said about them."""
 
 
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
@@ -58,7 +61,7 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     if len(producers) > 1:
         return finish(request, context, dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     (producer,) = producers
-    admit(context.broker.transactions, admission, request.transactional_id, producer, list(starting), admitted)
+    context.broker.admit(admission, request.transactional_id, producer, list(starting), admitted)
     return None
 
 
@@ -93,7 +96,11 @@ def starts_transaction(batch: RecordBatch, partition: Partition) -> bool:
 
 def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]) -> ProduceResponse | None:
     """Append what may be appended, and answer as `acks` says."""
-    responses = [answer_topic(topic, request, context, refused) for topic in request.topic_data]
+    unacknowledged: Unacknowledged = []
+    responses = [answer_topic(topic, request, context, refused, unacknowledged) for topic in request.topic_data]
+    if unacknowledged:
+        answer_when_replicated(ProduceResponse(responses=responses), unacknowledged, request, context)
+        return None
     if request.acks:
         return answer_durably(ProduceResponse(responses=responses), request, context)
     failed = next((part for topic in responses for part in topic.partition_responses if part.error_code), None)
@@ -104,6 +111,24 @@ def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartiti
             f"a produce request with acks=0 failed with error {failed.error_code}, which only a closed connection can tell"
         )
     return None
+
+
+def answer_when_replicated(
+    response: ProduceResponse, unacknowledged: Unacknowledged, request: ProduceRequest, context: Context
+) -> None:
+    """Later, when all in-sync replicas have what was appended, or the client's time is over; and after an fsync where one is wanted."""
+
+    def replicated(errors: dict[TopicPartition, int]) -> None:
+        for partition, _, part in unacknowledged:
+            if errors[partition.name]:
+                part.error_code, part.base_offset = errors[partition.name], -1
+        answered = answer_durably(response, request, context)
+        if answered is not None and context.is_connected:
+            context.answer(answered)
+
+    context.broker.replicas.when_committed(
+        ((partition, end_offset) for partition, end_offset, _ in unacknowledged), request.timeout_ms / 1000, replicated
+    )
 
 
 def answer_durably(response: ProduceResponse, request: ProduceRequest, context: Context) -> ProduceResponse | None:
@@ -142,7 +167,11 @@ def refuse_topic(topic: ProduceRequest.TopicData, error_code: int) -> ProduceRes
 
 
 def answer_topic(
-    topic: ProduceRequest.TopicData, request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]
+    topic: ProduceRequest.TopicData,
+    request: ProduceRequest,
+    context: Context,
+    refused: dict[TopicPartition, ErrorCode],
+    unacknowledged: Unacknowledged,
 ) -> ProduceResponse.Response:
     known = known_topic(topic, context)
     if known is None:
@@ -150,7 +179,7 @@ def answer_topic(
         return refuse_topic(topic, missing)
     if known.is_internal and context.client_id != INTERNAL_CLIENT:
         return refuse_topic(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partitions = [append(known, part, request, context, refused) for part in topic.partition_data]
+    partitions = [append(known, part, request, context, refused, unacknowledged) for part in topic.partition_data]
     return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
 
 
@@ -160,15 +189,19 @@ def append(
     request: ProduceRequest,
     context: Context,
     refused: dict[TopicPartition, ErrorCode],
+    unacknowledged: Unacknowledged,
 ) -> PartitionResponse:
     name = TopicPartition(topic.name, part.index)
     replicas = context.broker.replicas
-    if replicas.partition(name) is None:
-        return PartitionResponse(index=part.index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, base_offset=-1)
+    partition = replicas.partition(name)
+    if partition is None:
+        return PartitionResponse(index=part.index, error_code=context.broker.missing_partition(name), base_offset=-1)
     error_code = refused.get(name) or check_records(part.records, request, context)
     if error_code:
         return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
     try:
+        if request.acks == ALL:
+            partition.ensure_enough_replicas()
         info = replicas.append(name, part.records)
     except RecordValidation as error:
         errors = [
@@ -180,13 +213,16 @@ def append(
         )
     except MilepostError as error:
         return PartitionResponse(index=part.index, error_code=error.code, base_offset=-1, error_message=str(error))
-    return PartitionResponse(
+    response = PartitionResponse(
         index=part.index,
         error_code=ErrorCode.NONE,
         base_offset=info.first_offset,
         log_append_time_ms=info.log_append_time,
         log_start_offset=info.log_start_offset,
     )
+    if request.acks == ALL and not partition.is_solo:
+        unacknowledged.append((partition, info.last_offset + 1, response))
+    return response
 
 
 def check_records(records: memoryview | None, request: ProduceRequest, context: Context) -> int:

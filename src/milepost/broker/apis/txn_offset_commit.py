@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import Admission, admit
+from milepost.coordinator.transaction_admission import Admission
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -39,7 +39,7 @@ def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommit
             groups.commit_offsets_in_transaction(request, context.version, context.answer)
 
     producer = Producer(request.producer_id, request.producer_epoch)
-    admit(context.broker.transactions, admission, request.transactional_id, producer, [partition], admitted)
+    context.broker.admit(admission, request.transactional_id, producer, [partition], admitted)
     return None
 
 

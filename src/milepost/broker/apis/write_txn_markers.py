@@ -45,6 +45,10 @@ def write(marker: Marker, context: Context) -> MarkerAnswer:
         marker.coordinator_epoch,
         errors.update,
     )
+    return answer_of(marker, errors)
+
+
+def answer_of(marker: Marker, errors: dict[TopicPartition, int]) -> MarkerAnswer:
     return MarkerAnswer(
         producer_id=marker.producer_id,
         topics=[
@@ -64,7 +68,7 @@ def fault_of(marker: Marker, name: TopicPartition, context: Context) -> int:
     """What speaks against a marker, before the log looks at it."""
     partition = context.broker.replicas.partition(name)
     if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return context.broker.missing_partition(name)
     if marker.producer_id < 0:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if marker.producer_epoch < 0:

@@ -6,13 +6,15 @@
     a request     AlterPartition, ControlledShutdown, ElectLeaders, AlterPartitionReassignments, AllocateProducerIds: steps in that queue
 
 Events never overlap: each runs to its end, over all the answers of ZooKeeper that it needs, before the next begins (`Runner`). A write that
-is refused because another controller was elected (`Deposed`) ends this one at once: it clears its queue and closes its channels.
+is refused because another controller was elected (`Deposed`) ends this one at once: it clears its queue and closes its channels. Requests
+that wait in it are answered with 41 NOT_CONTROLLER: whoever asked goes to the next one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, TypeVar
 
 from milepost.cluster.controller.broker_changes import BrokerChanges, read_brokers
@@ -62,6 +64,10 @@ class Controller:
         self.isr = IsrChanges(self.office, self.reassignment)
         self.moves = LeaderMoves(self.office)
         self.is_active = True
+        self.is_ready = False
+        """Whether it knows what there is; before that, requests are better asked again later."""
+        self._refusals: dict[int, Callable[[], object]] = {}
+        self._asked = count()
         self._timers = timers
         self._rebalance: Cancellable | None = None
         self._on_deposed = on_deposed
@@ -90,6 +96,9 @@ class Controller:
         self.office.channels.close()
         if self._rebalance is not None:
             self._rebalance.cancel()
+        refusals, self._refusals = self._refusals, {}
+        for refuse in refusals.values():
+            refuse()
 
     def _failed(self, error: Exception) -> None:
         self.end()
@@ -113,6 +122,7 @@ class Controller:
         context.brokers = yield from read_brokers()
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
+        self.is_ready = True
         for broker in context.brokers.values():
             self.office.channels.add(broker)
         self._note_deletions(set(deletions.children))
@@ -222,6 +232,21 @@ class Controller:
 
     # Requests of brokers and clients.
 
+    def _answer(self, steps: Steps[T], done: Callable[[T], object], refused: T) -> None:
+        """Run the steps of a request; `done` is called once, with `refused` if this controller's time ends before."""
+        number = next(self._asked)
+
+        def answered(result: T) -> None:
+            if self._refusals.pop(number, None) is not None:
+                done(result)
+
+        if self.is_active:
+            self._refusals[number] = lambda: done(refused)
+            self.run(steps, answered)
+        else:
+            steps.close()
+            done(refused)
+
     def alter_partition(
         self,
         broker_id: int,
@@ -234,7 +259,8 @@ class Controller:
             done(*result)
             self.run(self.isr.go_on_moving(list(result[1])))
 
-        self.run(self.isr.alter(broker_id, broker_epoch, proposals, version=version), answered)
+        steps = self.isr.alter(broker_id, broker_epoch, proposals, version=version)
+        self._answer(steps, answered, (ErrorCode.NOT_CONTROLLER, {}))
 
     def controlled_shutdown(self, broker_id: int, broker_epoch: int, done: Callable[[int, list[TopicPartition]], object]) -> None:
         def steps() -> Steps[tuple[int, list[TopicPartition]]]:
@@ -245,17 +271,18 @@ class Controller:
                 return ErrorCode.STALE_BROKER_EPOCH, []
             return 0, (yield from self.moves.shut_down(broker_id))
 
-        self.run(steps(), lambda result: done(*result))
+        self._answer(steps(), lambda result: done(*result), (ErrorCode.NOT_CONTROLLER, []))
 
     def elect_leaders(self, partitions: list[TopicPartition] | None, kind: int, done: Callable[[Outcome], object]) -> None:
-        self.run(self.moves.elect(partitions, kind), done)
+        self._answer(self.moves.elect(partitions, kind), done, dict.fromkeys(partitions or (), int(ErrorCode.NOT_CONTROLLER)))
 
     def alter_reassignments(
         self,
         wanted: Mapping[TopicPartition, tuple[int, ...] | None],
         done: Callable[[dict[TopicPartition, Answer]], object],
     ) -> None:
-        self.run(self.reassignment.alter(wanted), done)
+        refused: dict[TopicPartition, Answer] = dict.fromkeys(wanted, (ErrorCode.NOT_CONTROLLER, None))
+        self._answer(self.reassignment.alter(wanted), done, refused)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int, done: Callable[[int, int, int], object]) -> None:
         """`done(error, first id, how many)`."""
@@ -266,4 +293,4 @@ class Controller:
                 return ErrorCode.STALE_BROKER_EPOCH, 0, 0
             return (yield from allocate(broker_id, self.office.term))
 
-        self.run(steps(), lambda result: done(*result))
+        self._answer(steps(), lambda result: done(*result), (ErrorCode.NOT_CONTROLLER, 0, 0))

@@ -34,25 +34,58 @@ def read_states(partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartiti
 
 def write_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -> Steps[Written]:
     """Each over the version it was read at, which is its `partition_epoch`."""
-    writes = [
-        SetData(znodes.state_path(name.topic, name.partition), znodes.state(state), state.partition_epoch)
-        for name, state in states.items()
-    ]
-    answers = unguarded((yield guarded(term, writes)))
     written = Written({}, [])
-    for (name, state), answer in zip(states.items(), answers, strict=True):
-        if answer.ok:
-            written.done[name] = state._replace(partition_epoch=state.partition_epoch + 1)
-        elif answer.error in (Error.BAD_VERSION, Error.CONNECTION_LOSS):
-            written.conflicts.append(name)
+    remaining = dict(states)
+    while remaining:
+        writes = [
+            SetData(znodes.state_path(name.topic, name.partition), znodes.state(state), state.partition_epoch)
+            for name, state in remaining.items()
+        ]
+        answers = unguarded((yield guarded(term, writes)))
+        unsure = {}
+        for (name, state), answer in zip(remaining.items(), answers, strict=True):
+            if answer.ok:
+                written.done[name] = state._replace(partition_epoch=state.partition_epoch + 1)
+            elif answer.error in (Error.BAD_VERSION, Error.CONNECTION_LOSS):
+                unsure[name] = state
+        remaining = (yield from _look_again(unsure, written)) if unsure else {}
     return written
 
 
+def _look_again(unsure: Mapping[TopicPartition, PartitionState], written: Written) -> Steps[dict[TopicPartition, PartitionState]]:
+    """An answer may have been lost, and then a second try finds the first one's version: whoever sees our own words was heard.
+
+    Returned are those that nobody has written since.
+    """
+    found = yield from read_states(unsure)
+    again = {}
+    for name, state in unsure.items():
+        current = found.get(name)
+        if current == state._replace(partition_epoch=state.partition_epoch + 1):
+            written.done[name] = current
+        elif current is not None and current.partition_epoch == state.partition_epoch:
+            again[name] = state
+        else:
+            written.conflicts.append(name)
+    return again
+
+
 def create_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -> Steps[dict[TopicPartition, PartitionState]]:
-    """The first state of new partitions, with the nodes above it. Those that have one already are left out."""
+    """The first state of new partitions, with the nodes above it. Those that have another one already are left out."""
     topics = dict.fromkeys(name.topic for name in states)
-    yield guarded(term, [Create(znodes.partitions_path(topic)) for topic in topics])
-    yield guarded(term, [Create(znodes.partition_path(name.topic, name.partition)) for name in states])
-    writes = [Create(znodes.state_path(name.topic, name.partition), znodes.state(state)) for name, state in states.items()]
-    answers = unguarded((yield guarded(term, writes)))
-    return {name: state for (name, state), answer in zip(states.items(), answers, strict=True) if answer.ok}
+    made: dict[TopicPartition, PartitionState] = {}
+    remaining = dict(states)
+    while remaining:
+        above = unguarded((yield guarded(term, [Create(znodes.partitions_path(topic)) for topic in topics])))
+        paths = [znodes.partition_path(name.topic, name.partition) for name in remaining]
+        above += unguarded((yield guarded(term, [Create(path) for path in paths])))
+        writes = [Create(znodes.state_path(name.topic, name.partition), znodes.state(each)) for name, each in remaining.items()]
+        answers = unguarded((yield guarded(term, writes)))
+        made |= {name: state for (name, state), answer in zip(remaining.items(), answers, strict=True) if answer.ok}
+        if not any(answer.error is Error.CONNECTION_LOSS for answer in (*above, *answers)):
+            break
+        # As with `write_states`: the nodes may be there all the same.
+        found = yield from read_states(remaining)
+        made |= {name: state for name, state in remaining.items() if found.get(name) == state}
+        remaining = {name: state for name, state in remaining.items() if name not in found}
+    return made

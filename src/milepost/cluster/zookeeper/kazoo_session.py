@@ -6,6 +6,8 @@ answers is handed over to the loop (`post`): the logic never runs on a thread of
     connection lost     reads are asked again; writes end with CONNECTION_LOSS, because they may have happened
     session expired     the owner is told first; everything asked in that session ends with SESSION_EXPIRED, also what was queued for
                         the connection that has just come back
+    watches             a server forgets them with the connection, and kazoo does not set them again: when the connection is back, the
+                        owner is told of each as if it had fired. It reads again then, and sees what it missed
     chroot              `HOST:PORT,HOST:PORT/path`: made if it is missing, and unseen by the logic
 """
 
@@ -61,6 +63,10 @@ class KazooSession:
         self._owner: SessionOwner | None = None
         self._generation = 0
         self._is_lost = True
+        self._is_suspended = False
+        # One callable for each watch, because kazoo tells the same one only once; and those that are to be told after a reconnect.
+        self._watches: dict[WatchEvent, Callable[[Any], None]] = {}
+        self._lapsed: dict[WatchEvent, None] = {}
         self._client = KazooClient(
             self.hosts + self.chroot,
             timeout=timeout,
@@ -85,11 +91,22 @@ class KazooSession:
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             self.loop.post(self._connected)
-        elif state == KazooState.LOST:
+        elif state == KazooState.SUSPENDED:
+            self.loop.post(self._suspended)
+        else:
             self.loop.post(self._lost)
 
+    def _suspended(self) -> None:
+        self._is_suspended = True
+
     def _connected(self) -> None:
-        if self._owner is None or not self._is_lost:
+        self._is_suspended = False
+        if self._owner is None:
+            return
+        if not self._is_lost:
+            lapsed, self._lapsed = self._lapsed, {}
+            for event in lapsed:
+                self._tell(self._generation, event)
             return
         self._is_lost = False
         self.session_id = self._client.client_id[0] if self._client.client_id else 0
@@ -121,13 +138,34 @@ class KazooSession:
             return
         self._is_lost = True
         self._generation += 1
+        self._lapsed.clear()
+        self._watches.clear()
         self._owner.on_expired()
 
-    def _on_watch(self, event: Any) -> None:
-        kind = _EVENTS.get(event.type)
-        if kind is not None:
+    def _watch(self, kind: EventType, path: str) -> Callable[[Any], None]:
+        """What kazoo calls when a watch fires, or lapses with the connection (`kind` is what is told then)."""
+        lapse = WatchEvent(kind, path)
+        known = self._watches.get(lapse)
+        if known is not None:
+            return known
+
+        def on_watch(event: Any) -> None:
             generation = self._generation
-            self.loop.post(lambda: self._tell(generation, WatchEvent(kind, event.path)))
+            told = _EVENTS.get(event.type)
+            if told is not None:
+                self.loop.post(lambda: self._tell(generation, WatchEvent(told, event.path)))
+            else:
+                self.loop.post(lambda: self._lapse(generation, lapse))
+
+        self._watches[lapse] = on_watch
+        return on_watch
+
+    def _lapse(self, generation: int, event: WatchEvent) -> None:
+        if generation == self._generation:
+            if self._is_suspended:
+                self._lapsed[event] = None
+            else:
+                self._tell(generation, event)
 
     def _tell(self, generation: int, event: WatchEvent) -> None:
         if self._owner is not None and generation == self._generation:
@@ -140,13 +178,15 @@ class KazooSession:
 
     def _asked(self, operation: Operation) -> Any:
         """kazoo's promise of an answer."""
-        client, watch = self._client, self._on_watch
-        if isinstance(operation, Get):
-            return client.get_async(operation.path, watch=watch if operation.watch else None)
-        if isinstance(operation, Exists):
-            return client.exists_async(operation.path, watch=watch if operation.watch else None)
-        if isinstance(operation, Children):
-            return client.get_children_async(operation.path, watch=watch if operation.watch else None, include_data=True)
+        client = self._client
+        if isinstance(operation, (Get, Exists, Children)):
+            kind = EventType.CHILDREN if isinstance(operation, Children) else EventType.CHANGED
+            watch = self._watch(kind, operation.path) if operation.watch else None
+            if isinstance(operation, Get):
+                return client.get_async(operation.path, watch=watch)
+            if isinstance(operation, Exists):
+                return client.exists_async(operation.path, watch=watch)
+            return client.get_children_async(operation.path, watch=watch, include_data=True)
         if isinstance(operation, Create):
             return client.create_async(
                 operation.path, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequence, include_data=True

@@ -6,16 +6,14 @@ lie in `DIR/data`, its settings in `DIR/zookeeper.properties`, what it prints in
 
 from __future__ import annotations
 
-import os
+import signal
 import socket
-import subprocess
 import time
 from importlib.util import find_spec
 
+from milepost.cluster.local.process import OwnProcess, begin
 from milepost.errors import InvalidConfiguration, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
-
-APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 # Of PySpark's jars only these: Java looks into every jar it is given before it starts.
@@ -25,7 +23,9 @@ JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "
 START_SECONDS = 30.0
 
 
-NO_JAVA = "the bundled ZooKeeper needs Java, and there is none on the PATH: install Java 17, or name a running server with --zookeeper"
+NO_JAVA = (
+    "the bundled ZooKeeper needs Java, and there is none on the PATH: install Java 17, or name a running server with --zookeeper"
+)
 
 
 def class_path(disk: Disk) -> str:
@@ -47,7 +47,7 @@ class ZooKeeperServer:
         self.port = port
         self.tick_ms = tick_ms
         self.disk = disk or Disk()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: OwnProcess | None = None
 
     @property
     def address(self) -> str:
@@ -74,36 +74,35 @@ class ZooKeeperServer:
             ).encode(),
         )
         command += ["-cp", class_path(self.disk), MAIN_CLASS, settings]
-        log = self.disk.open(self.log_path, APPEND)
         try:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self.directory
-            )
+            self.process = begin(command, self.log_path)
         except FileNotFoundError:
             raise InvalidConfiguration(NO_JAVA) from None
-        finally:
-            self.disk.close(log)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
-        """Until it accepts connections."""
+        """Until it answers. It accepts connections a little sooner, and lets those wait for long that come too soon."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if self.process is not None and self.process.poll() is not None:
+            if self.process is not None and not self.process.is_running:
                 break
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            if self._answers():
                 return
-            except OSError:
-                time.sleep(0.02)
+            time.sleep(0.01)
         said = read_file(self.disk, self.log_path).decode(errors="replace").strip().splitlines()
         raise KafkaStorage(f"ZooKeeper did not start on port {self.port}: {said[-1] if said else 'it said nothing'}")
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                return b"Mode: " in b"".join(iter(lambda: connection.recv(4096), b""))
+        except OSError:
+            return False
 
     def stop(self, seconds: float = 10.0) -> None:
         if self.process is None:
             return
-        self.process.terminate()
-        try:
+        self.process.send(signal.SIGTERM)
+        if not self.process.wait(seconds):
+            self.process.send(signal.SIGKILL)
             self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()

@@ -1,0 +1,62 @@
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or stop moving them (null replicas); KIP-455.
+
+By the controller alone (41 elsewhere). The answer says that the move has begun; see `controller/reassignment` for how it goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.topic_requests import repeated
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+    from milepost.cluster.controller.reassignment import Answer
+
+KEY = 45
+Response = AlterPartitionReassignmentsResponse.Response
+
+
+def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> AlterPartitionReassignmentsResponse | None:
+    controller = cast("ClusteredBroker", context.broker).controller
+    if controller is None:
+        return AlterPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    named = [
+        (TopicPartition(topic.name, part.partition_index), part.replicas) for topic in request.topics for part in topic.partitions
+    ]
+    if repeated(name for name, _ in named):
+        return AlterPartitionReassignmentsResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message="a partition is in the request more than once"
+        )
+    if context.version >= 1 and not request.allow_replication_factor_change:
+        for name, replicas in named:
+            current = controller.context.assignment(name).target
+            if replicas is not None and current and len(replicas) != len(current):
+                return AlterPartitionReassignmentsResponse(
+                    error_code=ErrorCode.INVALID_REPLICATION_FACTOR,
+                    error_message=f"{name} has {len(current)} replicas, and {len(replicas)} are named",
+                )
+
+    def answered(answers: dict[TopicPartition, Answer]) -> None:
+        topics = [
+            Response(
+                name=topic.name,
+                partitions=[
+                    Response.Partition(
+                        partition_index=part.partition_index,
+                        error_code=answers[TopicPartition(topic.name, part.partition_index)][0],
+                        error_message=answers[TopicPartition(topic.name, part.partition_index)][1],
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        context.answer(AlterPartitionReassignmentsResponse(error_message=None, responses=topics))
+
+    controller.alter_reassignments({name: None if replicas is None else tuple(replicas) for name, replicas in named}, answered)
+    return None

@@ -1,0 +1,31 @@
+"""ControlledShutdown (key 7): a broker is about to stop and asks the controller to move what it leads; what it still leads is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ControlledShutdownRequest, ControlledShutdownResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 7
+Remaining = ControlledShutdownResponse.RemainingPartition
+
+
+def handle(request: ControlledShutdownRequest, context: Context) -> ControlledShutdownResponse | None:
+    controller = cast("ClusteredBroker", context.broker).controller
+    if controller is None:
+        return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    if request.broker_id not in controller.context.brokers:
+        return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def answered(error: int, left: list[TopicPartition]) -> None:
+        remaining = [Remaining(topic_name=name.topic, partition_index=name.partition) for name in left]
+        context.answer(ControlledShutdownResponse(error_code=error, remaining_partitions=remaining))
+
+    controller.controlled_shutdown(request.broker_id, request.broker_epoch, answered)
+    return None

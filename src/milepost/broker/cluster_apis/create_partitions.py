@@ -1,0 +1,67 @@
+"""CreatePartitions (key 37) in a cluster: by the controller alone (41 elsewhere); answered when the new partitions have leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.apis.create_partitions import Answer, Wanted, ensure_grows, more_of
+from milepost.broker.gathering import Gathering
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, repeated
+from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 37
+
+
+def handle(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse | None:
+    broker = cast("ClusteredBroker", context.broker)
+    topics = list({topic.name: topic for topic in request.topics}.values())
+    if broker.controller is None:
+        results = [Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics]
+        return CreatePartitionsResponse(results=results)
+    twice = repeated(topic.name for topic in request.topics)
+    total = sum(more_of(topic, broker) for topic in topics)
+    answers = Gathering[Answer](len(topics), lambda parts: context.answer(CreatePartitionsResponse(results=parts)))
+    for place, topic in enumerate(topics):
+
+        def done(code: int, name: str = topic.name, place: int = place) -> None:
+            answers.put(place, Answer(name=name, error_code=code, error_message=None))
+
+        try:
+            if topic.name in twice:
+                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request more than once")
+            if total > MAX_PARTITIONS_AT_ONCE:
+                raise PolicyViolation(
+                    f"the request adds {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
+                )
+            grow(topic, broker, request, done)
+        except MilepostError as error:
+            answers.put(place, Answer(name=topic.name, error_code=error.code, error_message=str(error)))
+    return None
+
+
+def grow(wanted: Wanted, broker: ClusteredBroker, request: CreatePartitionsRequest, done: Callable[[int], None]) -> None:
+    topic = ensure_grows(wanted, broker)
+    given = None
+    if wanted.assignments is not None:
+        given = {number: tuple(each.broker_ids) for number, each in enumerate(wanted.assignments, topic.partitions)}
+        for number, broker_ids in given.items():
+            broker.topics.ensure_assignable(number, broker_ids)
+    if request.validate_only:
+        done(ErrorCode.NONE)
+        return
+    new = range(topic.partitions, wanted.count)
+
+    def written(code: int) -> None:
+        if code:
+            done(code)
+        else:
+            broker.topics.when_led(wanted.name, new, request.timeout_ms / 1000, done)
+
+    broker.topics.grow(wanted.name, wanted.count, given, written)

@@ -1,0 +1,125 @@
+"""CreateTopics (key 19) in a cluster: by the controller alone; elsewhere 41 NOT_CONTROLLER for each topic, and the client asks it.
+
+A topic is written into ZooKeeper and answered when its partitions have leaders, at the latest after the client's `timeout_ms` (7: it
+comes all the same). -1 partitions or replicas: `num.partitions`, `default.replication.factor`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.apis.create_topics import DEFAULT, RESERVED, count_of, topic_configs
+from milepost.broker.cluster_topics import Replicas
+from milepost.broker.config_entries import BrokerPlaces, topic_entries
+from milepost.broker.gathering import Gathering
+from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, TopicExists
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 19
+Wanted = CreateTopicsRequest.Topic
+Answer = CreateTopicsResponse.Topic
+Put = Callable[[Answer], object]
+
+
+def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse | None:
+    broker = cast("ClusteredBroker", context.broker)
+    times = Counter(topic.name for topic in request.topics)
+    topics = list({topic.name: topic for topic in request.topics}.values())
+    if broker.controller is None:
+        return CreateTopicsResponse(topics=[Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics])
+    total = sum(count_of(topic, broker) for topic in topics)
+    answers = Gathering[Answer](len(topics), lambda parts: context.answer(CreateTopicsResponse(topics=parts)))
+    for place, topic in enumerate(topics):
+
+        def put(answer: Answer, place: int = place) -> None:
+            answers.put(place, answer)
+
+        try:
+            if times[topic.name] > 1:
+                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {times[topic.name]} times")
+            if total > MAX_PARTITIONS_AT_ONCE:
+                raise PolicyViolation(
+                    f"the request asks for {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
+                )
+            create(topic, broker, request, put)
+        except MilepostError as error:
+            put(Answer(name=topic.name, error_code=error.code, error_message=str(error)))
+    return None
+
+
+def create(topic: Wanted, broker: ClusteredBroker, request: CreateTopicsRequest, put: Put) -> None:
+    broker.ensure_new_topic(topic.name)
+    if topic.name == RESERVED:
+        raise InvalidRequest(f"{RESERVED} is the name of Kafka's own log of its metadata; take another")
+    replicas = replicas_of(topic, broker)
+    configs = topic_configs(topic.configs)
+    answer = described(topic.name, replicas, configs, broker)
+    if request.validate_only:
+        put(answer)
+        return
+
+    def written(code: int) -> None:
+        if code:
+            message = str(TopicExists(f"topic {topic.name} already exists")) if code == TopicExists.code else None
+            put(Answer(name=topic.name, error_code=code, error_message=message))
+            return
+        broker.topics.when_led(topic.name, replicas, request.timeout_ms / 1000, led)
+
+    def led(code: int) -> None:
+        answer.error_code = code
+        answer.topic_id = broker.cluster.id_of(topic.name) or bytes(16)
+        put(answer)
+
+    broker.topics.create(topic.name, replicas, configs, written)
+
+
+def replicas_of(topic: Wanted, broker: ClusteredBroker) -> Replicas:
+    if not topic.assignments:
+        if topic.num_partitions < 1 and topic.num_partitions != DEFAULT:
+            raise InvalidPartitions(f"{topic.num_partitions} partitions: give at least 1, or {DEFAULT} for the broker's default")
+        is_default = topic.replication_factor == DEFAULT
+        factor = broker.config.default_replication_factor if is_default else topic.replication_factor
+        return broker.topics.assign(count_of(topic, broker), factor)
+    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        raise InvalidRequest(
+            f"replicas are assigned by hand, so partitions and replication factor must be {DEFAULT}; "
+            f"they are {topic.num_partitions} and {topic.replication_factor}"
+        )
+    given = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+    if sorted(given) != list(range(len(topic.assignments))):
+        raise InvalidReplicaAssignment(
+            f"partitions {sorted(given)[:20]} are assigned; they must be 0 to {len(topic.assignments) - 1}, each once"
+        )
+    for number, broker_ids in given.items():
+        broker.topics.ensure_assignable(number, broker_ids)
+    return dict(sorted(given.items()))
+
+
+def described(name: str, replicas: Replicas, configs: Mapping[str, str], broker: ClusteredBroker) -> Answer:
+    settings = LogConfig.parse(configs, broker.config)
+    return Answer(
+        name=name,
+        error_message=None,
+        num_partitions=len(replicas),
+        replication_factor=len(replicas[0]),
+        configs=[
+            Answer.Config(
+                name=entry.name,
+                value=entry.shown,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in topic_entries(configs, settings, BrokerPlaces(broker))
+        ],
+    )

@@ -1,0 +1,50 @@
+"""DeleteTopics (key 20) in a cluster: by the controller alone (41 elsewhere); answered when nobody is told of the topic any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.apis.delete_topics import Answer, Wanted, fault_of, find, refuse
+from milepost.broker.gathering import Gathering
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 20
+
+
+def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse | None:
+    broker = cast("ClusteredBroker", context.broker)
+    wanted = request.topics if context.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    if broker.controller is None:
+        return DeleteTopicsResponse(responses=[refuse(each, ErrorCode.NOT_CONTROLLER, "ask the controller") for each in wanted])
+    groups: dict[Hashable, list[Wanted]] = {}
+    for each in wanted:
+        known = find(each, broker.cluster)
+        groups.setdefault(known.name if known else (each.name, each.topic_id), []).append(each)
+    answers = Gathering[Answer](len(groups), lambda parts: context.answer(DeleteTopicsResponse(responses=parts)))
+    for place, group in enumerate(groups.values()):
+        delete(group, broker, context.version, request.timeout_ms / 1000, lambda answer, place=place: answers.put(place, answer))  # type: ignore[misc]
+    return None
+
+
+def delete(group: list[Wanted], broker: ClusteredBroker, version: int, seconds: float, put: Callable[[Answer], object]) -> None:
+    refused = fault_of(group, broker, version)
+    if refused is not None:
+        put(refused)
+        return
+    topic = find(group[0], broker.cluster)
+    assert topic is not None, "or it would have been refused"
+    name, topic_id = topic.name, topic.topic_id
+
+    def written(code: int) -> None:
+        if code:
+            put(refuse(group[0], code, "the topic could not be marked for deletion"))
+        else:
+            broker.topics.when_gone(name, seconds, lambda code: put(Answer(name=name, topic_id=topic_id, error_code=code)))
+
+    broker.topics.delete(name, written)

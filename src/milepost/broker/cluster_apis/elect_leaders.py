@@ -1,0 +1,46 @@
+"""ElectLeaders (key 43) in a cluster: by the controller alone (41 elsewhere); preferred (0), or any replica that is alive (1).
+
+Answered when the elections are written. Asked for all partitions (null), those that need no election are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.apis.elect_leaders import PREFERRED, UNCLEAN
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode, error_name
+from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+    from milepost.cluster.controller.partition_states import Outcome
+
+KEY = 43
+Result = ElectLeadersResponse.ReplicaElectionResult
+
+
+def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse | None:
+    controller = cast("ClusteredBroker", context.broker).controller
+    kind = request.election_type if context.version >= 1 else PREFERRED
+    if controller is None or kind not in (PREFERRED, UNCLEAN):
+        code = ErrorCode.NOT_CONTROLLER if controller is None else ErrorCode.INVALID_REQUEST
+        return ElectLeadersResponse(error_code=code)
+    named = None
+    if request.topic_partitions is not None:
+        named = [TopicPartition(each.topic, number) for each in request.topic_partitions for number in each.partitions]
+
+    def elected(outcome: Outcome) -> None:
+        results: dict[str, Result] = {}
+        for name, code in outcome.items():
+            result = results.setdefault(name.topic, Result(topic=name.topic, partition_result=[]))
+            result.partition_result.append(
+                Result.PartitionResult(
+                    partition_id=name.partition, error_code=code, error_message=error_name(code) if code else None
+                )
+            )
+        context.answer(ElectLeadersResponse(replica_election_results=list(results.values())))
+
+    controller.elect_leaders(named, kind, elected)
+    return None

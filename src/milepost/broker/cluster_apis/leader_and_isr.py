@@ -1,0 +1,34 @@
+"""LeaderAndIsr (key 4): the controller says what this broker leads and follows from now on; see `replica/roles`.
+
+The settings of a topic that is new here are read first: its logs are made with them, and `min.insync.replicas` holds from the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 4
+
+
+def handle(request: LeaderAndIsrRequest, context: Context) -> None:
+    broker = cast("ClusteredBroker", context.broker)
+    topics = {topic.topic_name for topic in request.topic_states}
+    topics |= {state.topic_name for state in request.ungrouped_partition_states}
+
+    def act() -> None:
+        context.answer(broker.roles.lead_and_follow(request, context.version))
+
+    def judged(is_trusted: bool) -> None:
+        if is_trusted:
+            broker.member.with_topic_settings(topics, act)
+        else:
+            context.answer(LeaderAndIsrResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+    broker.member.trust(request.controller_id, request.controller_epoch, judged)

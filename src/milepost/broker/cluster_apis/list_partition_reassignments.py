@@ -1,0 +1,38 @@
+"""ListPartitionReassignments (key 46) in a cluster: partitions that are being moved, as the controller knows (41 elsewhere)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 46
+Topic = ListPartitionReassignmentsResponse.Topic
+
+
+def handle(request: ListPartitionReassignmentsRequest, context: Context) -> ListPartitionReassignmentsResponse:
+    controller = cast("ClusteredBroker", context.broker).controller
+    if controller is None:
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message="ask the controller")
+    moving = controller.context.reassigned
+    if request.topics is not None:
+        asked = {TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
+        moving = [name for name in moving if name in asked]
+    topics: dict[str, Topic] = {}
+    for name in moving:
+        assignment = controller.context.assignment(name)
+        topics.setdefault(name.topic, Topic(name=name.topic, partitions=[])).partitions.append(
+            Topic.Partition(
+                partition_index=name.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            )
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))

@@ -1,0 +1,121 @@
+"""Metadata (key 3) in a cluster: what the controller told of brokers, topics and leaders.
+
+A topic that is not there is made when the client allows it and `auto.create.topics.enable` does. It has no leader yet: 5
+LEADER_NOT_AVAILABLE, and the client asks again. Addresses are those of the listener that the client came by.
+
+A broker that has just started, and has heard of nobody yet, not even of itself, lets the client wait for a moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker import authorized_operations
+from milepost.broker.apis.metadata import IDS_SINCE, NO_ID, refuse
+from milepost.cluster.view import TopicState
+from milepost.errors import MilepostError
+from milepost.log.partition_name import topic_name_fault
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import MetadataRequest, MetadataResponse
+from milepost.replica.metadata import NO_LEADER, PartitionInfo
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 3
+BROKERS = "brokers"
+"""What to wait for in the purgatory until the controller has said who is alive."""
+PATIENCE_SECONDS = 5.0
+Topic = MetadataResponse.Topic
+
+
+def handle(request: MetadataRequest, context: Context) -> MetadataResponse | None:
+    broker = cast("ClusteredBroker", context.broker)
+    if broker.cluster.brokers:
+        return answer(request, context, broker)
+
+    def complete() -> None:
+        if context.is_connected:
+            context.answer(answer(request, context, broker))
+
+    broker.replicas.purgatory.wait([BROKERS], lambda key: bool(broker.cluster.brokers), complete, PATIENCE_SECONDS)
+    return None
+
+
+def answer(request: MetadataRequest, context: Context, broker: ClusteredBroker) -> MetadataResponse:
+    wanted = request.topics
+    if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
+        return refuse(wanted, ErrorCode.INVALID_REQUEST)
+    if wanted is None or (context.version == 0 and not wanted):
+        topics = [describe(topic, broker, context.listener) for topic in broker.cluster.topics.values()]
+    else:
+        may_create = (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable
+        once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
+        topics = [answer_topic(topic, broker, context.listener, may_create) for topic in once]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = authorized_operations.ON_TOPIC
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.Broker(node_id=each.broker_id, host=end.host, port=end.port, rack=each.rack)
+            for each, end in broker.neighbours(context.listener)
+        ],
+        cluster_id=broker.cluster.cluster_id,
+        controller_id=broker.controller_id,
+        topics=topics,
+        cluster_authorized_operations=authorized_operations.ON_CLUSTER if asked else authorized_operations.NOT_ASKED,
+    )
+
+
+def answer_topic(wanted: MetadataRequest.Topic, broker: ClusteredBroker, listener: str, may_create: bool) -> Topic:
+    if wanted.name is None or wanted.topic_id != NO_ID:
+        known = broker.cluster.topic_by_id(wanted.topic_id)
+        if known is None:
+            return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+        return describe(known, broker, listener)
+    topic = broker.cluster.topics.get(wanted.name)
+    if topic is not None:
+        return describe(topic, broker, listener)
+    if not may_create or topic_name_fault(wanted.name):
+        return Topic(error_code=broker.missing_topic(wanted.name), name=wanted.name)
+    try:
+        create(wanted.name, broker)
+    except MilepostError as error:
+        return Topic(error_code=error.code, name=wanted.name)
+    return Topic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=wanted.name)
+
+
+def create(name: str, broker: ClusteredBroker) -> None:
+    """A topic as nobody configured it; an internal one as its coordinator needs it."""
+    for internal in (broker.offsets_topic, broker.transactions_topic):
+        if internal.name == name:
+            broker.topics.create_internal(internal)
+            return
+    broker.ensure_new_topic(name)
+    broker.topics.create_soon(name, broker.config.num_partitions, broker.config.default_replication_factor, {})
+
+
+def describe(topic: TopicState, broker: ClusteredBroker, listener: str) -> Topic:
+    partitions = broker.cluster.metadata.topics.get(topic.name, {})
+    return Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[describe_partition(number, known, broker, listener) for number, known in sorted(partitions.items())],
+    )
+
+
+def describe_partition(number: int, known: PartitionInfo, broker: ClusteredBroker, listener: str) -> Topic.Partition:
+    leader = broker.cluster.brokers.get(known.leader)
+    is_led = leader is not None and leader.endpoint(listener) is not None
+    return Topic.Partition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=known.leader if is_led else NO_LEADER,
+        leader_epoch=known.leader_epoch,
+        replica_nodes=list(known.replicas),
+        isr_nodes=list(known.isr),
+        offline_replicas=list(known.offline),
+    )

@@ -1,0 +1,28 @@
+"""UpdateMetadata (key 6): the controller says who is alive and who leads what; clients and fetchers are told from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 6
+
+
+def handle(request: UpdateMetadataRequest, context: Context) -> None:
+    broker = cast("ClusteredBroker", context.broker)
+
+    def judged(is_trusted: bool) -> None:
+        code: int = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if is_trusted:
+            code = broker.roles.refusal(request.controller_epoch, request.broker_epoch)
+            if code == ErrorCode.NONE:
+                broker.take_metadata(request)
+        context.answer(UpdateMetadataResponse(error_code=code))
+
+    broker.member.trust(request.controller_id, request.controller_epoch, judged)

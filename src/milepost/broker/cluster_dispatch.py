@@ -1,0 +1,48 @@
+"""The dispatcher of a broker in a cluster: handlers of `broker/cluster_apis` first, then those that every broker has.
+
+What brokers and controllers say to each other is taken on the listeners that are for them, `inter.broker.listener.name` and
+`control.plane.listener.name`; elsewhere it is refused with 31, as by a broker that is alone.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from milepost.broker import cluster_apis, inter_broker
+from milepost.broker.dispatch import ApiHandler, Dispatcher, module_name
+from milepost.protocol import headers
+from milepost.protocol.apis import BY_KEY, BY_NAME, Api
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.net.request import Request
+
+BETWEEN_BROKERS = frozenset({4, 5, 6, 7, 56, 67})
+OLD_VERSIONS_TOO = (27, 56)
+
+
+class ClusterDispatcher(Dispatcher):
+    broker: ClusteredBroker
+
+    def __init__(self, broker: ClusteredBroker):
+        super().__init__(broker)
+        self._own = {module.name for module in pkgutil.iter_modules(cluster_apis.__path__)}
+        self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}
+        # Brokers of an older protocol send versions that Kafka 4 has dropped.
+        self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
+
+    def handler_of(self, api: Api) -> ApiHandler:
+        if module_name(api) not in self._own:
+            return super().handler_of(api)
+        handler = self._handlers.get(api.key)
+        if handler is None:
+            handler = import_module(f"milepost.broker.cluster_apis.{module_name(api)}").handle
+            self._handlers[api.key] = handler
+        return handler
+
+    def _is_for_brokers(self, header: headers.RequestHeader, request: Request) -> bool:
+        first = inter_broker.BROKERS_SINCE.get(header.api_key)
+        is_between = header.api_key in BETWEEN_BROKERS or (first is not None and header.api_version >= first)
+        return is_between and request.channel.listener not in self.broker.broker_listeners

@@ -1,0 +1,148 @@
+"""Fetches of followers: what they ask for says what they have, so the answer reads the log and moves the high watermark.
+
+Replicas read to the end of the log. Before anything is read the follower's log is compared by epochs (since 2.7): one that went another way
+is told where, and gets no records. An answer waits for new records as a consumer's does; whoever waits for followers is told at once.
+
+Taken from brokers that the controller named as alive; anybody else gets 31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.broker.apis.fetch import (
+    MAX_WAIT_SECONDS,
+    Result,
+    Wanted,
+    check_epoch,
+    is_enough,
+    refuse,
+    refuse_follower,
+    size_of,
+    want,
+)
+from milepost.broker.cluster_apis.delete_records import start_key
+from milepost.broker.fetch_sessions import empty
+from milepost.errors import MilepostError
+from milepost.log.reading import Isolation
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.replica.replicated import ReplicatedPartition
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+UNKNOWN = -1
+
+
+def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> FetchResponse | None:
+    state = request.replica_state
+    replica_id = state.replica_id if state is not None and state.replica_id >= 0 else request.replica_id
+    if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
+        return refuse_follower(request, context.version)
+    session = broker.fetch_sessions.open(request, context.version, want)
+    if session.error_code:
+        return FetchResponse(error_code=session.error_code)
+    wanted = session.wanted()
+    follower = Follower(broker, replica_id, request.max_bytes)
+    results = follower.read_all(wanted)
+    if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(has_news, results)):
+        return session.answer(wanted, results, Isolation.UNCOMMITTED)
+    watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
+
+    def try_complete(key: Hashable) -> bool:
+        each = watched[key]
+        partition = each.partition
+        assert partition is not None
+        return (
+            not partition.is_hosted
+            or partition.fault() != 0
+            or check_epoch(partition, each.part.current_leader_epoch) != 0
+            or partition.log.end_offset > each.part.fetch_offset
+        )
+
+    def complete() -> None:
+        if context.is_connected:
+            context.answer(session.answer(wanted, follower.read_all(wanted), Isolation.UNCOMMITTED))
+
+    broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
+    return None
+
+
+def has_news(result: Result | None) -> bool:
+    return result is not None and result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
+
+
+class Follower:
+    """One that fetches, for one request."""
+
+    def __init__(self, broker: ClusteredBroker, replica_id: int, max_bytes: int):
+        self.broker = broker
+        self.replica_id = replica_id
+        self.max_bytes = max_bytes
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[Result | None]:
+        left, must_have_one = self.max_bytes, True
+        results: list[Result | None] = []
+        for each in wanted:
+            result = self.read(each, left, must_have_one)
+            size = size_of(result)
+            if size:
+                must_have_one = False
+                left = max(0, left - size)
+            results.append(result)
+        return results
+
+    def read(self, each: Wanted, left: int, must_have_one: bool) -> Result | None:
+        """None where there is nothing new."""
+        part = each.part
+        code = each.find(self.broker)
+        if code:
+            return refuse(part.partition, code)
+        partition = each.partition
+        assert isinstance(partition, ReplicatedPartition), "in a cluster every partition is one"
+        code = partition.fault() or check_epoch(partition, part.current_leader_epoch)
+        leadership = partition.leadership
+        if code or leadership is None:
+            return refuse(part.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.replica_id not in leadership.remote:
+            return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        log = partition.log
+        if part.last_fetched_epoch >= 0:
+            epoch, end = log.epochs.end_offset_for(part.last_fetched_epoch, log.end_offset)
+            if epoch < 0 or end < 0:
+                return refuse(
+                    part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
+                )
+            if epoch < part.last_fetched_epoch or end < part.fetch_offset:
+                result = empty(each, Isolation.UNCOMMITTED)
+                result.diverging_epoch = Result.DivergingEpoch(epoch=epoch, end_offset=end)
+                return result
+        if not log.start_offset <= part.fetch_offset <= log.end_offset:
+            return refuse(
+                part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
+            )
+        self._has(partition, part)
+        if part.fetch_offset == log.end_offset:
+            return None
+        try:
+            fetched = log.read(part.fetch_offset, min(part.partition_max_bytes, left), Isolation.LOG_END, must_have_one)
+        except MilepostError as error:
+            return refuse(part.partition, error.code, log.high_watermark, log.last_stable_offset, log.start_offset)
+        if not fetched.size:
+            return None
+        result = empty(each, Isolation.UNCOMMITTED)
+        result.records = fetched.records
+        return result
+
+    def _has(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
+        """The follower has everything before the offset it asks for."""
+        leadership = partition.leadership
+        assert leadership is not None
+        moved = leadership.fetched(self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms())
+        purgatory = self.broker.replicas.purgatory
+        if moved:
+            purgatory.check(partition.committed_key)
+        purgatory.check(start_key(partition.name))

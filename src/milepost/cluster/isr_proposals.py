@@ -1,0 +1,156 @@
+"""Changes of in-sync replicas that leaders on this broker want, on their way.
+
+    2.7 and later   AlterPartition to the controller: everything that waits in one request, one request at a time
+    before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
+                    in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
+
+What the controller says to a whole request is said to each of its partitions, which then wait for the controller's next word.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from milepost.cluster.controller_link import ControllerLink
+from milepost.cluster.protocol_versions import ProtocolVersions
+from milepost.cluster.told import ToldCluster
+from milepost.cluster.view import NO_TOPIC_ID
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
+from milepost.cluster.zookeeper.session import Steps
+from milepost.log.log import Log
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import AlterPartitionRequest
+from milepost.replica.leadership import Confirmed, LeaderState
+from milepost.replica.purgatory import Timers
+
+logger = logging.getLogger("milepost.cluster")
+
+EPOCHS_VERSION = 3
+NAMES_VERSION = 1
+NOTE_SECONDS = 2.5
+
+Done = Callable[[Confirmed], object]
+RunSteps = Callable[[Steps[Any], Callable[[Any], object]], None]
+
+
+class Wish(NamedTuple):
+    state: LeaderState
+    isr: frozenset[int]
+    done: Done
+
+
+class AlterPartitionProposals:
+    def __init__(self, cluster: ToldCluster, link: ControllerLink, versions: ProtocolVersions, broker_epoch: Callable[[], int]):
+        self._cluster = cluster
+        self._link = link
+        self._versions = versions
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[TopicPartition, Wish] = {}
+        self._sent: dict[TopicPartition, Wish] = {}
+
+    def may_join(self, broker_id: int) -> bool:
+        return broker_id in self._cluster.brokers
+
+    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
+        self._waiting[log.partition] = Wish(state, isr, done)
+        if not self._sent:
+            self._send()
+
+    def _send(self) -> None:
+        self._sent, self._waiting = self._waiting, {}
+        if not self._sent:
+            return
+        version = None if self._versions.has_topic_ids else NAMES_VERSION
+        self._link.ask(self._request, version, self._answered)
+
+    def _request(self) -> AlterPartitionRequest:
+        topics: dict[str, AlterPartitionRequest.Topic] = {}
+        for name, wish in self._sent.items():
+            topic = topics.get(name.topic)
+            if topic is None:
+                topic = topics[name.topic] = AlterPartitionRequest.Topic(
+                    topic_name=name.topic, topic_id=self._cluster.id_of(name.topic) or NO_TOPIC_ID, partitions=[]
+                )
+            part = AlterPartitionRequest.Topic.Partition(
+                partition_index=name.partition,
+                leader_epoch=wish.state.leader_epoch,
+                # Whoever is led by somebody has been recovered.
+                leader_recovery_state=0,
+                partition_epoch=wish.state.partition_epoch,
+            )
+            if self._versions.has_topic_ids:
+                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in sorted(wish.isr)]
+            else:
+                part.new_isr = sorted(wish.isr)
+            topic.partitions.append(part)
+        return AlterPartitionRequest(
+            broker_id=self._cluster.node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _answered(self, response: Any) -> None:
+        sent, self._sent = self._sent, {}
+        found: dict[TopicPartition, Confirmed] = {}
+        for topic in response.topics:
+            name = topic.topic_name or self._cluster.name_of(topic.topic_id) or ""
+            for part in topic.partitions:
+                found[TopicPartition(name, part.partition_index)] = Confirmed(
+                    part.error_code, frozenset(part.isr), part.partition_epoch
+                )
+        missing = Confirmed(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+        for partition, wish in sent.items():
+            wish.done(found.get(partition, missing))
+        if self._waiting and not self._sent:
+            self._send()
+
+
+class ZnodeProposals:
+    """For clusters whose protocol is older than 2.7."""
+
+    def __init__(self, cluster: ToldCluster, run: RunSteps, timers: Timers, controller_epoch: Callable[[], int]):
+        self._cluster = cluster
+        self._run = run
+        self._timers = timers
+        self._controller_epoch = controller_epoch
+        self._unnoted: list[TopicPartition] = []
+
+    def may_join(self, broker_id: int) -> bool:
+        return broker_id in self._cluster.brokers
+
+    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
+        self._run(self._write(log.partition, state, isr), done)
+
+    def _write(self, name: TopicPartition, state: LeaderState, isr: frozenset[int]) -> Steps[Confirmed]:
+        path = znodes.state_path(name.topic, name.partition)
+        node = znodes.PartitionState(
+            self._cluster.node_id, state.leader_epoch, tuple(sorted(isr)), self._controller_epoch(), is_recovering=False
+        )
+        data = znodes.state(node)
+        (answer,) = yield [SetData(path, data, state.partition_epoch)]
+        if not answer.ok:
+            # Perhaps it was we, and the answer was lost.
+            (found,) = yield [Get(path)]
+            if not found.ok or found.data != data:
+                return Confirmed(ErrorCode.INVALID_UPDATE_VERSION)
+            answer = found
+        self._note(name)
+        return Confirmed(0, isr, answer.version)
+
+    def _note(self, name: TopicPartition) -> None:
+        if not self._unnoted:
+            self._timers.later(NOTE_SECONDS, self._write_note)
+        self._unnoted.append(name)
+
+    def _write_note(self) -> None:
+        names, self._unnoted = dict.fromkeys(self._unnoted), []
+
+        def write() -> Steps[None]:
+            data = znodes.partition_list([(name.topic, name.partition) for name in names])
+            (made,) = yield [Create(znodes.ISR_CHANGE, data, sequence=True)]
+            if made.error is Error.CONNECTION_LOSS:
+                yield [Create(znodes.ISR_CHANGE, data, sequence=True)]  # twice does no harm
+
+        self._run(write(), lambda _: None)

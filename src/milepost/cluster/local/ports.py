@@ -1,0 +1,32 @@
+"""Ports of this machine's loopback address: free ones, and whether one is taken."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from milepost.errors import PortUnavailable
+
+HOST = "127.0.0.1"
+
+
+def free_ports(count: int) -> list[int]:
+    """Asked for together, so that they differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def ensure_free(port: int, whose: str) -> None:
+    if not is_free(port):
+        raise PortUnavailable(
+            f"port {port}, which {whose} would take, is in use by another program: choose others with --port-base, 0 for free ones"
+        )

@@ -1,0 +1,279 @@
+"""A broker as a member of a cluster that ZooKeeper keeps together: its session, its registration, and its time as controller.
+
+    connected   the nodes of every cluster are made, the cluster's id and the settings are read, then the broker registers: the creation
+                of /brokers/ids/N is its epoch. Then it stands for election
+    elected     it is controller until it is deposed, resigns, or its session ends
+    expired     its time as controller is over at once; what it leads it may lead no more, until a controller says so in the new
+                registration. With the next session it registers anew
+    leaving     it asks the controller to move what it leads, then closes the session
+
+A znode of this broker that is there already is of its own last session, which ZooKeeper ends soon, or another broker has its id: it is
+tried again for a little longer than a session lasts.
+
+What a controller says is believed when it is the one in ZooKeeper: its id and epoch are looked up once (`trust`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.clock import Clock
+from milepost.cluster import registration, settings
+from milepost.cluster.controller.controller import Controller
+from milepost.cluster.controller.office import ControllerSettings
+from milepost.cluster.election import Deposed, Elected, Term, elect, read_controller, resign
+from milepost.cluster.registration import BrokerIdTaken
+from milepost.cluster.told import ToldCluster
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Exists, Get, WatchEvent
+from milepost.cluster.zookeeper.session import Runner, Session, Steps
+from milepost.errors import MilepostError
+from milepost.replica.peers import Peers
+from milepost.replica.purgatory import Timers
+
+logger = logging.getLogger("milepost.cluster")
+
+REGISTER_AGAIN_SECONDS = 0.2
+PATIENCE_IN_SESSIONS = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    node: znodes.BrokerNode
+    controller: ControllerSettings
+    session_seconds: float
+    proposed_cluster_id: str
+    may_be_controller: bool = True
+
+
+class Member:
+    """`on_…` are set by the broker. `broker_epoch` is -1 until the first registration."""
+
+    def __init__(
+        self,
+        given: MemberSettings,
+        session: Session,
+        peers: Peers,
+        timers: Timers,
+        monotonic: Callable[[], float],
+        clock: Clock,
+        cluster: ToldCluster,
+        new_topic_id: Callable[[], str],
+    ):
+        self.settings = given
+        self.broker_id = given.controller.broker_id
+        self.cluster = cluster
+        self.controller: Controller | None = None
+        self.broker_epoch = -1
+        self.is_registered = False
+        self.failure: Exception | None = None
+        self.on_cluster_id: Callable[[str], object] = lambda cluster_id: None
+        self.on_settings: Callable[[settings.Stored], object] = lambda stored: None
+        self.on_changed_settings: Callable[[str, dict[str, str]], object] = lambda entity, configs: None
+        self.on_registered: Callable[[], object] = lambda: None
+        self.on_expired_session: Callable[[], object] = lambda: None
+        self._session = session
+        self._peers = peers
+        self._timers = timers
+        self._monotonic = monotonic
+        self._clock = clock
+        self._new_topic_id = new_topic_id
+        self._runner = Runner(session, self._failed)
+        self._changes_seen = -1
+        self._trusted: tuple[int, int] | None = None
+        self._tries_until: float | None = None
+        self._is_closed = False
+
+    # Life.
+
+    def start(self) -> None:
+        self._session.start(self)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._end_office()
+        self._runner.clear()
+        self._session.close()
+
+    def run(self, steps: Steps[Any], done: Callable[[Any], object] = lambda result: None) -> None:
+        """Work on ZooKeeper on behalf of this broker, after everything that came before."""
+        self._runner.run(steps, done)
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller is not None and self.controller.is_active
+
+    # The session.
+
+    def on_connected(self) -> None:
+        self._tries_until = None
+        self._join()
+
+    def on_expired(self) -> None:
+        logger.warning("the ZooKeeper session of broker %d expired", self.broker_id)
+        self._end_office()
+        self._runner.clear()
+        self.is_registered = False
+        self._trusted = None
+        self.cluster.elected_id = None
+        self.on_expired_session()
+
+    def on_watch(self, event: WatchEvent) -> None:
+        if event.path == znodes.CONTROLLER:
+            self._stand()
+        elif event.path == znodes.CONFIG_CHANGES:
+            self._runner.run(self._follow_settings())
+        if self.controller is not None:
+            self.controller.on_watch(event)
+
+    # Joining.
+
+    def _join(self) -> None:
+        if not self._is_closed:
+            self._runner.run(self._join_steps(), self._joined)
+
+    def _join_steps(self) -> Steps[int]:
+        versions = self.settings.controller.versions
+        yield from registration.make_nodes(versions)
+        self.on_cluster_id((yield from registration.cluster_id(self.settings.proposed_cluster_id)))
+        # The list of changes is watched before the settings are read: what comes in between is read twice, not missed.
+        self._changes_seen = (yield from settings.watch_changes(self._changes_seen)).seen
+        self.on_settings((yield from settings.read_all()))
+        return (
+            yield from registration.register(
+                self.broker_id, self.settings.node, self._session.session_id, self._clock.now_ms(), versions
+            )
+        )
+
+    def _joined(self, epoch: int) -> None:
+        self.broker_epoch = epoch
+        self.is_registered = True
+        logger.info("broker %d is registered with epoch %d", self.broker_id, epoch)
+        self.on_registered()
+        self._stand()
+
+    def _failed(self, error: Exception) -> None:
+        """Of our own steps."""
+        if self._is_closed:
+            return
+        if isinstance(error, BrokerIdTaken):
+            now = self._monotonic()
+            if self._tries_until is None:
+                self._tries_until = now + self.settings.session_seconds * PATIENCE_IN_SESSIONS
+            if now < self._tries_until:
+                self._timers.later(REGISTER_AGAIN_SECONDS, self._join)
+                return
+        if isinstance(error, Deposed):
+            return  # the session ended during an election; the next one begins with its own
+        logger.error("broker %d: %s", self.broker_id, error, exc_info=None if isinstance(error, MilepostError) else error)
+        self.failure = error
+
+    # Settings.
+
+    def _follow_settings(self) -> Steps[None]:
+        changes = yield from settings.watch_changes(self._changes_seen)
+        self._changes_seen = changes.seen
+        read = [entity for entity in changes.entities if entity.startswith(("topics/", "brokers/"))]
+        found = yield from settings.read(read)
+        for entity, configs in found.items():
+            self.on_changed_settings(entity, configs)
+        if len(read) < len(changes.entities):
+            self.cluster.client_quotas = yield from settings.read_quotas()
+
+    def with_topic_settings(self, topics: set[str], then: Callable[[], object]) -> None:
+        """Go on when the settings of these topics are known: at once, or after they were read."""
+        unknown = sorted(topic for topic in topics if topic not in self.cluster.topic_configs)
+
+        self.with_fresh_settings([settings.topic_entity(topic) for topic in unknown], then)
+
+    def with_fresh_settings(self, entities: list[str], then: Callable[[], object]) -> None:
+        """Go on when the settings of these were read anew."""
+
+        def read() -> Steps[None]:
+            for entity, configs in (yield from settings.read(entities)).items():
+                self.on_changed_settings(entity, configs)
+
+        if entities and self.is_registered:
+            self._runner.run(read(), lambda _: then())
+        else:
+            then()
+
+    # The controller.
+
+    def _stand(self) -> None:
+        steps = (
+            elect(self.broker_id, self._clock.now_ms(), knows_kraft=self.settings.controller.versions.knows_kraft)
+            if self.settings.may_be_controller
+            else self._look()
+        )
+        self._runner.run(steps, self._elected)
+
+    def _look(self) -> Steps[Elected]:
+        """Who is controller, for one that does not want to be."""
+        yield [Exists(znodes.CONTROLLER, watch=True)]
+        return Elected((yield from read_controller()))
+
+    def _elected(self, outcome: Elected) -> None:
+        self.cluster.elected_id = outcome.controller_id
+        if outcome.term is not None:
+            self._take_office(outcome.term)
+        elif outcome.controller_id != self.broker_id:
+            self._end_office()
+
+    def _take_office(self, term: Term) -> None:
+        self._end_office()
+
+        def deposed(error: Exception) -> None:
+            self.controller = None
+            if isinstance(error, Deposed):
+                logger.warning("broker %d is controller no more: %s", self.broker_id, error)
+                self._stand()
+            else:
+                logger.error("the controller fails and resigns", exc_info=error)
+                self._runner.run(resign(term))
+
+        self.controller = Controller(
+            term, self.settings.controller, self._session, self._peers, self._timers, self._new_topic_id, deposed
+        )
+        self.controller.start()
+
+    def _end_office(self) -> None:
+        if self.controller is not None:
+            self.controller.end()
+            self.controller = None
+
+    def trust(self, controller_id: int, epoch: int, then: Callable[[bool], object]) -> None:
+        """Whether this is the controller that ZooKeeper names, or an older one (whose epoch says so)."""
+        if self._trusted is not None and (self._trusted == (controller_id, epoch) or epoch < self._trusted[1]):
+            then(True)
+            return
+
+        def look() -> Steps[bool]:
+            named, current = yield [Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)]
+            if not current.ok or not current.data.isdigit() or int(current.data) < epoch:
+                return False
+            if int(current.data) > epoch:
+                return True
+            if not named.ok or znodes.controller_id(named.data) != controller_id:
+                return False
+            self._trusted = (controller_id, epoch)
+            self.cluster.elected_id = controller_id
+            return True
+
+        self._runner.run(look(), then)
+
+    # Being alive.
+
+    def ask_zookeeper(self, answered: Callable[[], object]) -> None:
+        """Call back when ZooKeeper has answered, in this session or in the next."""
+
+        def done(results: Any) -> None:
+            if results[0].ok:
+                answered()
+            elif not self._is_closed:
+                self._timers.later(REGISTER_AGAIN_SECONDS, lambda: self.ask_zookeeper(answered))
+
+        self._session.submit([Exists(znodes.BROKER_IDS)], done)

@@ -1,0 +1,78 @@
+"""Real Kafka 3.9.1 brokers beside ours on one ZooKeeper."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.cluster.processes import SETTINGS, BrokerProcess, ClusterProcesses
+from tests.interop.kafka_harness import LOG4J, VERSION, JavaProcess
+from tests.interop.toolchain import java_command
+
+PROPERTIES = {
+    **SETTINGS,
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+    "log.cleaner.enable": "false",
+    "zookeeper.connection.timeout.ms": "30000",
+    "inter.broker.protocol.version": "3.9",
+}
+
+
+class KafkaProcess(BrokerProcess):
+    """A broker of Kafka's own: started and ended as ours are."""
+
+    def __init__(self, broker_id: int, directory: Path, zookeeper: str, settings: dict[str, str]):
+        super().__init__(broker_id, directory, zookeeper, settings)
+        self.work = directory / f"kafka-{broker_id}"
+        self.work.mkdir()
+        self.java: JavaProcess | None = None
+
+    def start(self, *, wait: bool = True) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        properties = {
+            **PROPERTIES,
+            **self.settings,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data),
+        }
+        path = self.work / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        log4j = self.work / "log4j.properties"
+        log4j.write_text(LOG4J.replace("WARN, out", "INFO, out"))
+        self.java = JavaProcess("broker", self.work, java_command(VERSION, "kafka.Kafka", str(path), log4j=log4j))
+        self.process = self.java.process
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
+        assert self.java is not None
+        self.java.wait_for(self.port)
+
+    def text(self) -> str:
+        return self.java.text() if self.java is not None else ""
+
+    def stop(self) -> int:
+        """143 is how Java ends after SIGTERM."""
+        assert self.java is not None
+        self.java.end(signal.SIGTERM)
+        return 0 if self.java.process.returncode == 143 else self.java.process.returncode
+
+
+class MixedProcesses(ClusterProcesses):
+    """`kinds`: `milepost` or `kafka` for each broker, from 1 on, started in that order so that the first is the controller."""
+
+    def __init__(self, directory: Path, zookeeper: str, kinds: list[str], settings: dict[str, str] | None = None):
+        super().__init__(directory, zookeeper, 0)
+        for number, kind in enumerate(kinds, 1):
+            made = KafkaProcess if kind == "kafka" else BrokerProcess
+            self.brokers[number] = made(number, directory, zookeeper, settings or {})
+
+    def __enter__(self) -> MixedProcesses:
+        try:
+            for broker in self.brokers.values():
+                broker.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self

@@ -1,0 +1,217 @@
+"""What administrators ask of three brokers: settings, moves, elections, growth and deletion; and who may ask it of whom."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
+from milepost.client.addresses import Address
+from milepost.client.connection import Connection
+from milepost.log.open import open_log
+from milepost.protocol.messages import (
+    AllocateProducerIdsRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    CreateTopicsRequest,
+    FetchRequest,
+    LeaderAndIsrRequest,
+    ListPartitionReassignmentsRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from tests.cluster.processes import ClusterProcesses
+from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, in_sync, leaders, metadata, read_all, until
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, zookeeper_server):
+    # Longer sessions: librdkafka asks the controller it knows, and does not look for another one.
+    settings = {"zookeeper.session.timeout.ms": "10000"}
+    directory = tmp_path_factory.mktemp("cluster")
+    with ClusterProcesses(directory, f"{zookeeper_server.address}/administered", settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster):
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def ask(broker, request, **options):
+    with Connection(Address("127.0.0.1", broker.port)) as connection:
+        return connection.ask(request, **options)
+
+
+def controller(cluster):
+    return cluster.brokers[metadata(cluster.bootstrap).controller_id]
+
+
+def test_topic_grows_and_goes(cluster, admin):
+    create_topic(cluster, "grows", 1, 3)
+    admin.create_partitions([NewPartitions("grows", 3)])["grows"].result()
+    assert sorted(leaders(cluster.bootstrap, "grows")) == [0, 1, 2]
+    assert all(sorted(isr) == [1, 2, 3] for isr in in_sync(cluster.bootstrap, "grows").values())
+    admin.delete_topics(["grows"], operation_timeout=20)["grows"].result()
+    until(lambda: "grows" not in metadata(cluster.bootstrap).topics, "the topic is gone")
+    until(
+        lambda: all(each.name.endswith("-delete") for broker in cluster.brokers.values() for each in broker.data.glob("grows*")),
+        "the directories are on their way out",
+    )
+    create_topic(cluster, "grows", 2, 3)  # the same name, another topic
+    assert sorted(leaders(cluster.bootstrap, "grows")) == [0, 1]
+
+
+def test_setting_of_a_topic_is_taken_up_by_every_broker(cluster, admin):
+    create_topic(cluster, "set", 3, 3)
+    resource = ConfigResource(ResourceType.TOPIC, "set")
+    resource.add_incremental_config(ConfigEntry("min.insync.replicas", "3", incremental_operation=AlterConfigOpType.SET))
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+    for broker in cluster.brokers.values():
+        asked = ConfigResource(ResourceType.TOPIC, "set")
+        one = AdminClient({"bootstrap.servers": broker.address})
+
+        def value(one=one, asked=asked):
+            return one.describe_configs([asked])[asked].result()["min.insync.replicas"].value
+
+        until(lambda value=value: value() == "3", "the setting is known everywhere")
+
+
+def test_moved_partition_keeps_its_records_and_leaves_its_old_brokers(cluster):
+    create_topic(cluster, "moves", 1, 2)
+    before = metadata(cluster.bootstrap).topics["moves"].partitions[0].replicas
+    (absent,) = {1, 2, 3} - set(before)
+    target = [absent, before[0]]
+    with Writer(cluster.bootstrap, "moves", 1) as writer:
+        writer.wait_for(300)
+        topic = AlterPartitionReassignmentsRequest.Topic
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=10_000, topics=[topic(name="moves", partitions=[topic.Partition(partition_index=0, replicas=target)])]
+        )
+        elsewhere = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
+        assert ask(elsewhere, request).error_code == 41
+        assert ask(controller(cluster), request).responses[0].partitions[0].error_code == 0
+        until(
+            lambda: not ask(controller(cluster), ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None)).topics,
+            "the move is over",
+        )
+        writer.wait_for(300)
+    part = metadata(cluster.bootstrap).topics["moves"].partitions[0]
+    assert (part.replicas, sorted(part.isrs)) == (target, sorted(target))
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, "moves", 1))
+    old = cluster.brokers[before[1]]
+    assert not (old.data / "moves-0").exists()
+
+
+def test_deleted_records_are_gone_on_every_replica(cluster, admin):
+    create_topic(cluster, "trimmed", 1, 3)
+    with Writer(cluster.bootstrap, "trimmed", 1) as writer:
+        writer.wait_for(100)
+    name = TopicPartition("trimmed", 0, 50)
+    (future,) = admin.delete_records([name], operation_timeout=20).values()
+    assert future.result().low_watermark == 50
+    for broker in cluster.brokers.values():
+        with open_log(broker.data / "trimmed-0") as log:
+            assert log.end_offset == len(writer.acked)
+    assert len(read_all(cluster.bootstrap, "trimmed", 1)) == len(writer.acked) - 50
+
+
+def test_preferred_leader_is_elected_again(cluster, admin):
+    create_topic(cluster, "prefers", 3, 3)
+    victim = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
+    assert victim.stop() == 0
+    victim.start()
+    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, "prefers").values()), "all in sync")
+    assert victim.broker_id not in leaders(cluster.bootstrap, "prefers").values()
+    results = admin.elect_leaders(ElectionType.PREFERRED, None).result()
+    assert [error for name, error in results.items() if name.topic == "prefers"] == [None]
+    until(lambda: victim.broker_id in leaders(cluster.bootstrap, "prefers").values(), "the preferred leader leads")
+
+
+def test_transaction_over_partitions_of_all_brokers_is_seen_as_a_whole(cluster):
+    create_topic(cluster, "pays", 3, 3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "cashier", "log_level": 0})
+    producer.init_transactions(30)
+    for outcome in ("committed", "aborted", "committed"):
+        producer.begin_transaction()
+        for number in range(30):
+            producer.produce("pays", outcome.encode(), partition=number % 3)
+        if outcome == "committed":
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+    assert read_all(cluster.bootstrap, "pays", 3) == {"committed": 60}
+
+
+def test_offsets_of_a_transaction_count_when_it_commits(cluster):
+    create_topic(cluster, "bills", 1, 3)
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "enable.auto.commit": False, "log_level": 0}
+    )
+    consumer.assign([TopicPartition("bills", 0, 0)])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "biller", "log_level": 0})
+    producer.init_transactions(30)
+    for offset, commits in ((7, True), (9, False)):
+        producer.begin_transaction()
+        producer.produce("bills", b"x", partition=0)
+        producer.send_offsets_to_transaction([TopicPartition("bills", 0, offset)], consumer.consumer_group_metadata(), 30)
+        if commits:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+    (committed,) = consumer.committed([TopicPartition("bills", 0)], 30)
+    assert committed.offset == 7
+    consumer.close()
+
+
+def test_topics_are_made_by_the_controller_alone(cluster):
+    elsewhere = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
+    topic = CreateTopicsRequest.Topic(name="late", num_partitions=1, replication_factor=1)
+    answer = ask(elsewhere, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    assert [each.error_code for each in answer.topics] == [41]
+
+
+def test_topic_is_made_for_whoever_asks_for_it(cluster):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    errors = []
+    producer.produce("sudden", b"x", on_delivery=lambda error, message: errors.append(error))
+    assert producer.flush(20) == 0
+    assert errors == [None]
+
+
+def test_factor_above_the_number_of_brokers_is_refused(cluster):
+    with pytest.raises(KafkaException, match="replication factor 4: 3 brokers are alive"):
+        create_topic(cluster, "wide", 1, 4)
+
+
+@pytest.mark.parametrize(
+    "request_of_a_stranger",
+    [
+        LeaderAndIsrRequest(controller_id=9, controller_epoch=10_000),
+        UpdateMetadataRequest(controller_id=9, controller_epoch=10_000),
+        StopReplicaRequest(controller_id=9, controller_epoch=10_000),
+        ControlledShutdownRequest(broker_id=9, broker_epoch=1),
+        AlterPartitionRequest(broker_id=9, broker_epoch=1),
+        AllocateProducerIdsRequest(broker_id=9, broker_epoch=1),
+        FetchRequest(
+            max_wait_ms=0, min_bytes=1, max_bytes=1000, replica_state=FetchRequest.ReplicaState(replica_id=9, replica_epoch=5)
+        ),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_what_brokers_say_is_believed_of_brokers_only(cluster, request_of_a_stranger):
+    assert ask(controller(cluster), request_of_a_stranger).error_code == 31
+
+
+def test_broker_that_registered_anew_since_is_not_believed(cluster):
+    assert ask(controller(cluster), AlterPartitionRequest(broker_id=1, broker_epoch=1)).error_code == 77
+    assert ask(controller(cluster), AllocateProducerIdsRequest(broker_id=1, broker_epoch=1)).error_code == 77

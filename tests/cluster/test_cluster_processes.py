@@ -1,0 +1,184 @@
+"""Three brokers as processes on a real ZooKeeper: what was acknowledged by all in-sync replicas survives what happens to one of them."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from milepost.client.addresses import Address
+from milepost.client.connection import Connection
+from milepost.protocol.messages import UpdateMetadataRequest
+from tests.cluster.processes import ClusterProcesses, free_port
+from tests.cluster.writing import (
+    Writer,
+    create_topic,
+    ensure_nothing_lost,
+    ensure_replicas_equal,
+    in_sync,
+    leaders,
+    metadata,
+    read_all,
+    until,
+)
+
+TOPIC, PARTITIONS = "visits", 3
+
+
+@pytest.fixture
+def cluster(tmp_path, zookeeper):
+    with ClusterProcesses(tmp_path, zookeeper) as cluster:
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        yield cluster
+
+
+def check(cluster, writer):
+    """All are in sync again, nothing is lost, and the files of the replicas are equal."""
+    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all replicas in sync")
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
+    # Without producers everybody has everything; a stop in turn moves leaders and writes nothing.
+    assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
+    ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
+
+
+def test_topic_is_led_by_three_and_read_through_any(cluster):
+    assert sorted(leaders(cluster.bootstrap, TOPIC).values()) == [1, 2, 3]
+    with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+        writer.wait_for(300)
+    for broker in cluster.brokers.values():
+        told = metadata(broker.address)
+        assert sorted(told.brokers) == [1, 2, 3] and told.controller_id in (1, 2, 3)
+        assert len(read_all(broker.address, TOPIC, PARTITIONS)) == len(writer.acked) == writer.sent
+    check(cluster, writer)
+
+
+@pytest.mark.parametrize("whom", ["leader", "controller"])
+def test_broker_that_is_killed_and_comes_back_costs_nothing(cluster, whom):
+    victim = leaders(cluster.bootstrap, TOPIC)[0] if whom == "leader" else metadata(cluster.bootstrap).controller_id
+    with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+        writer.wait_for(300)
+        cluster.brokers[victim].kill()
+        writer.wait_for(600)
+        assert victim not in leaders(cluster.bootstrap, TOPIC).values()
+        cluster.brokers[victim].start()
+        writer.wait_for(300)
+    assert not writer.failed
+    check(cluster, writer)
+
+
+def test_polite_stop_hands_over_and_no_client_sees_an_error(cluster):
+    with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+        writer.wait_for(300)
+        for broker in cluster.brokers.values():
+            began = time.monotonic()
+            assert broker.stop() == 0
+            assert time.monotonic() - began < 10
+            writer.wait_for(300)
+            broker.start()
+            until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
+    assert not writer.failed
+    check(cluster, writer)
+
+
+def test_leader_that_sleeps_longer_than_its_session_is_replaced(cluster):
+    sleeper = cluster.brokers[leaders(cluster.bootstrap, TOPIC)[0]]
+    with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+        writer.wait_for(300)
+        sleeper.send(signal.SIGSTOP)
+        others = ",".join(broker.address for broker in cluster.brokers.values() if broker is not sleeper)
+        until(lambda: sleeper.broker_id not in leaders(others, TOPIC).values(), "others lead")
+        time.sleep(2)
+        sleeper.send(signal.SIGCONT)
+        writer.wait_for(600)
+    assert not writer.failed
+    check(cluster, writer)
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.7"])
+def test_older_protocol_between_brokers(tmp_path, zookeeper, version):
+    """At 2.3 leaders write their in-sync replicas themselves and followers ask for epochs first; at 2.7 topics have no ids yet."""
+    with ClusterProcesses(tmp_path, zookeeper, settings={"inter.broker.protocol.version": version}) as cluster:
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "old", "log_level": 0})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(PARTITIONS):
+            producer.produce(TOPIC, f"old-{number}".encode(), partition=number)
+        producer.commit_transaction(30)
+        victim = leaders(cluster.bootstrap, TOPIC)[0]
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+            cluster.brokers[victim].kill()
+            writer.wait_for(300)
+            cluster.brokers[victim].start()
+            writer.wait_for(300)
+        check(cluster, writer)
+
+
+def test_brokers_talk_on_listeners_of_their_own(tmp_path, zookeeper):
+    with ClusterProcesses(tmp_path, zookeeper) as cluster:
+        for broker in cluster.brokers.values():
+            assert broker.stop() == 0
+            names = {"PLAINTEXT": broker.port, "REPL": free_port(), "CTRL": free_port()}
+            broker.settings |= {
+                "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in names.items()),
+                "inter.broker.listener.name": "REPL",
+                "control.plane.listener.name": "CTRL",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPL:PLAINTEXT,CTRL:PLAINTEXT",
+            }
+        for broker in cluster.brokers.values():
+            broker.start(wait=False)
+        for broker in cluster.brokers.values():
+            broker.wait()
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+        with Connection(Address("127.0.0.1", cluster.brokers[1].port)) as connection:
+            stranger = UpdateMetadataRequest(controller_id=1, controller_epoch=1)
+            assert connection.ask(stranger).error_code == 31  # not on a listener for clients, whoever it says it is
+        check(cluster, writer)
+
+
+def test_group_goes_on_when_its_coordinator_is_killed(cluster):
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "readers",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 10_000,
+        "log_level": 0,
+    }
+    with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+        writer.wait_for(300)
+    consumer = Consumer(settings)
+    consumer.subscribe([TOPIC])
+    first = consume(consumer, 100)
+    consumer.commit(asynchronous=False)
+    victim = leaders(cluster.bootstrap, "__consumer_offsets")[coordinator_partition("readers")]
+    cluster.brokers[victim].kill()
+    rest = consume(consumer, len(writer.acked) - len(first))
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    assert sorted(first + rest) == sorted(writer.acked)
+    cluster.brokers[victim].start()
+    late = Consumer(settings)
+    late.subscribe([TOPIC])
+    assert not [each for each in late.consume(10, 5) if each.error() is None]  # everything was committed
+    late.close()
+
+
+def coordinator_partition(group):
+    from milepost.coordinator.hashing import partition_of
+
+    return partition_of(group, 3)
+
+
+def consume(consumer, count):
+    found = []
+    deadline = time.monotonic() + 40
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count}"
+        found += [each.value().decode() for each in consumer.consume(min(100, count - len(found)), 1) if each.error() is None]
+    return found

@@ -1,0 +1,77 @@
+"""Settings in ZooKeeper: written with a note for everybody, read with the notes that are new."""
+
+from __future__ import annotations
+
+from milepost.cluster import settings
+from milepost.cluster.protocol_versions import LATEST
+from milepost.cluster.registration import make_nodes
+from milepost.cluster.zookeeper.session import Runner
+from tests.simulation.turns import Turns
+from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
+
+
+class Owner:
+    def on_connected(self):
+        pass
+
+    def on_expired(self):
+        pass
+
+    def on_watch(self, event):
+        pass
+
+
+class Town:
+    def __init__(self):
+        self.turns = Turns()
+        self.server = ModelZooKeeper()
+        session = ModelSession(self.server, self.turns)
+        session.start(Owner())
+        self.errors = []
+        self.runner = Runner(session, self.errors.append)
+        self.run(make_nodes(LATEST))
+
+    def run(self, steps):
+        results = []
+        self.runner.run(steps, results.append)
+        self.turns.settle()
+        assert not self.errors
+        return results[0]
+
+    def data(self, path):
+        return self.server.nodes[path].data
+
+
+def test_written_setting_is_kafkas_node_and_leaves_kafkas_note():
+    town = Town()
+    assert town.run(settings.write("topics/visits", {"retention.ms": "1000"}))
+    assert town.data("/config/topics/visits") == b'{"version":1,"config":{"retention.ms":"1000"}}'
+    assert town.data("/config/changes/config_change_0000000000") == b'{"version":2,"entity_path":"topics/visits"}'
+
+
+def test_changes_are_told_once_and_each_entity_once():
+    town = Town()
+    for _ in range(2):
+        town.run(settings.write("topics/visits", {}))
+    town.run(settings.write("brokers/<default>", {"log.cleaner.threads": "2"}))
+    changes = town.run(settings.watch_changes(-1))
+    assert changes == (["topics/visits", "brokers/<default>"], 2)
+    assert town.run(settings.watch_changes(2)) == ([], 2)
+
+
+def test_everything_is_read_at_the_start():
+    town = Town()
+    town.run(settings.write("topics/visits", {"retention.ms": "1000"}))
+    town.run(settings.write("brokers/<default>", {"log.retention.ms": "5"}))
+    town.run(settings.write("brokers/2", {"log.retention.ms": "6"}))
+    town.run(settings.write(settings.quota_path({"user": "ann/e", "client-id": None}), {"producer_byte_rate": "1000"}))
+    stored = town.run(settings.read_all())
+    assert stored.topics == {"visits": {"retention.ms": "1000"}}
+    assert stored.brokers == {"": {"log.retention.ms": "5"}, "2": {"log.retention.ms": "6"}}
+    assert stored.quotas == [{"entity": {"client-id": None, "user": "ann/e"}, "values": {"producer_byte_rate": 1000.0}}]
+
+
+def test_quotas_of_a_user_and_client_lie_below_the_user():
+    assert settings.quota_path({"client-id": "etl", "user": None}) == "users/<default>/clients/etl"
+    assert settings.quota_entity("users/ann%2Fe/clients/<default>") == {"client-id": None, "user": "ann/e"}
+    assert settings.quota_path({"ip": "127.0.0.1"}) == "ips/127.0.0.1"

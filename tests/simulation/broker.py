@@ -1,0 +1,238 @@
+"""A broker in the simulation: the real one, put together over a simulated process, disk, network and ZooKeeper.
+
+A life begins with `start` and ends with `crash`; the disk goes on from one to the next. Requests that come before it is registered wait, as
+they do in the socket of a real one. A broker whose start fails ends, and is started again a moment later, as whoever watches over it would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from milepost.broker.clustered import ClusteredBroker
+from milepost.log.append_info import AppendInfo
+from milepost.log.partition_name import TopicPartition
+from milepost.protocol import compiled
+from milepost.protocol.apis import BY_NAME
+from milepost.replica.metadata import Endpoint
+from milepost.replica.partition import Partition
+from milepost.replica.replicated import ReplicatedPartition
+from milepost.segment.file_records import FileSlice
+from tests.checker.history import Accepted, Administered, History
+from tests.crash.memory_disk import MemoryDisk
+from tests.simulation.disk import after_crash
+from tests.simulation.network import Network, SimulatedPeers
+from tests.simulation.process import Process
+from tests.simulation.session import SimulatedSession, SimulatedZooKeeper
+
+DATA = "/data"
+LISTENER = "PLAINTEXT"
+SESSION_SECONDS = 2.0
+UPKEEP_SECONDS = 1.0
+RESTART_SECONDS = 1.0
+OF_CONTROLLERS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+
+
+class Observed(NamedTuple):
+    """A request of a client, whose answer says also what a client cannot see."""
+
+    request: Any
+    partition: TopicPartition
+
+
+class Seen(NamedTuple):
+    response: Any
+    end_offset: int
+    life: str
+
+
+class SimulatedBroker:
+    broker: ClusteredBroker
+    session: SimulatedSession
+
+    def __init__(
+        self,
+        broker_id: int,
+        network: Network,
+        zookeeper: SimulatedZooKeeper,
+        disk: MemoryDisk,
+        history: History,
+        settings: dict[str, Any],
+    ):
+        self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
+        self.network = network
+        self.world = network.world
+        self.zookeeper = zookeeper
+        self.disk = disk
+        self.history = history
+        self.settings = {
+            "log.dirs": DATA,
+            "broker.id": broker_id,
+            "listeners": f"{LISTENER}://{self.name}:9092",
+            "zookeeper.connect": "simulated",
+            "zookeeper.session.timeout.ms": int(SESSION_SECONDS * 1000),
+            **settings,
+        }
+        self.lives = 0
+        self.started_at = 0.0
+        self.is_up = False
+        self._early: list[Callable[[], None]] = []
+        self.process = Process(self.world, self.name)
+        self.process.kill()
+        network.servers[broker_id] = self
+        if not disk.exists(DATA):
+            disk.mkdir(DATA)
+
+    # Lives.
+
+    def start(self) -> None:
+        assert not self.is_up
+        self.lives += 1
+        self.started_at = self.world.now
+        self.is_up = True
+        self.world.note(f"{self.name} starts, life {self.lives}")
+        process = self.process = Process(self.world, self.name)
+        self._early = []
+        self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
+        broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
+        endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
+        broker.assemble(process, self.session, SimulatedPeers(self.network, process, self.broker_id), endpoints)
+        self._note_appends()
+        broker.member.on_registered = self._registered
+        broker.member.start()
+        self._upkeep()
+
+    def _note_appends(self) -> None:
+        replicas = self.broker.replicas
+        append_to = replicas.append_to
+
+        def noted(partition: Partition, *arguments: Any) -> AppendInfo:
+            info = append_to(partition, *arguments)
+            self.history.accepted.append(Accepted(self.broker_id, str(partition.name), partition.leader_epoch, self.world.now))
+            return info
+
+        replicas.append_to = noted  # type: ignore[assignment]
+
+    def _registered(self) -> None:
+        self.world.note(f"{self.name} is registered with epoch {self.broker.member.broker_epoch}")
+        if self._early is not None:
+            self.broker.begin()
+            early, self._early = self._early, None  # type: ignore[assignment]
+            for task in early:
+                task()
+
+    def _upkeep(self) -> None:
+        self.broker.logs.tick()
+        if self.broker.member.failure is not None and self._early is not None:
+            self.world.note(f"{self.name} cannot start: {self.broker.member.failure}")
+            self.crash(is_power_failure=False)
+            self.world.after(RESTART_SECONDS, self.start)
+        self.process.later(UPKEEP_SECONDS, self._upkeep)
+
+    def crash(self, *, is_power_failure: bool) -> None:
+        assert self.is_up
+        self.is_up = False
+        self.world.note(f"{self.name} {'loses power' if is_power_failure else 'is killed'}")
+        self.process.kill()
+        self.network.died(self.process)
+        self.disk = after_crash(self.disk, self.world.random, is_power_failure=is_power_failure)
+        if not self.disk.exists(DATA):
+            self.disk.mkdir(DATA)
+
+    def stop(self) -> None:
+        """Politely (SIGTERM): what it leads is moved first, the logs are closed. It may be killed meanwhile."""
+        broker, process = self.broker, self.process
+        self.world.note(f"{self.name} is asked to stop")
+
+        def stopped() -> None:
+            if not process.is_alive:
+                return
+            self.world.note(f"{self.name} has stopped")
+            broker.link.close()
+            broker.fetchers.close()
+            broker.fence.stop()
+            broker.logs.shutdown()
+            broker.member.close()
+            self.is_up = False
+            process.kill()
+            self.network.died(process)
+            self.disk = after_crash(self.disk, self.world.random, is_power_failure=False)
+
+        process.run(lambda: broker.leaving.leave(stopped, broker.config))
+
+    def partition(self, name: TopicPartition) -> ReplicatedPartition | None:
+        found = self.broker.replicas.partition(name) if self.is_up else None
+        return found if isinstance(found, ReplicatedPartition) else None
+
+    def has_log(self, name: TopicPartition) -> bool:
+        return self.is_up and name in self.broker.logs.logs
+
+    # Requests.
+
+    def serve(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
+        if self._early is not None:
+            self._early.append(lambda: self.serve(request, version, answer, client_id))
+        elif isinstance(request, Observed):
+            self._handle(request.request, version, lambda response: answer(self._seen(request, response)), client_id)
+        else:
+            self._handle(request, version, answer, client_id)
+
+    def _seen(self, observed: Observed, response: Any) -> Seen:
+        partition = self.partition(observed.partition)
+        return Seen(response, partition.log.end_offset if partition else -1, f"{self.name}.{self.lives}")
+
+    def _handle(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
+        name = type(request).__name__.removesuffix("Request")
+        api = BY_NAME[name]
+        handler = self.broker.dispatcher.handler_of(api)
+        received = compiled.request_decoder(api.key, version)(written(compiled.request_encoder(api.key, version), request), 0)[0]
+
+        def answered(response: Any) -> None:
+            if name in OF_CONTROLLERS:
+                self._told(name, received, response)
+            sent = written(compiled.response_encoder(api.key, version), response)
+            answer(compiled.response_decoder(api.key, version)(sent, 0)[0])
+
+        response = handler(received, SimulatedContext(self.broker, version, client_id, answered))  # type: ignore[arg-type]
+        if response is not None:
+            answered(response)
+
+    def _told(self, name: str, request: Any, response: Any) -> None:
+        self.world.note(f"{self.name} is told by {request.controller_id}: {told(name, request)} -> {response.error_code}")
+        if response.error_code == 0:
+            self.history.administered.append(Administered(request.controller_id, request.controller_epoch, self.world.now))
+
+
+class SimulatedContext:
+    """What handlers see of a connection."""
+
+    client_host = "/simulated"
+    listener = LISTENER
+    is_connected = True
+
+    def __init__(self, broker: ClusteredBroker, version: int, client_id: str, answer: Callable[[Any], object]):
+        self.broker = broker
+        self.version = version
+        self.client_id = client_id
+        self.answer = answer
+        self.connection: dict[str, object] = {}
+
+
+def written(encode: compiled.Encoder, message: Any) -> bytes:
+    """As bytes on the wire. Records leave the file with the answer: what becomes of it later does not matter."""
+    pieces: list[Any] = []
+    encode(message, pieces.append)
+    return b"".join(piece.read() if isinstance(piece, FileSlice) else piece for piece in pieces)
+
+
+def told(name: str, request: Any) -> str:
+    states = [(topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states]
+    states += [(state.topic_name, state) for state in getattr(request, "ungrouped_partition_states", ())]
+    partitions = []
+    for topic, state in states:
+        text = f"{topic}-{state.partition_index} e{state.leader_epoch}"
+        if name != "StopReplica":
+            text += f" L{state.leader} isr{list(state.isr)}"
+        partitions.append(text)
+    return f"{name} ce{request.controller_epoch} be{request.broker_epoch} {', '.join(partitions)}"
