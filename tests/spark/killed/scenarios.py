@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 IDS = range(300)
 SINK = {"topic": "t", "partitions": "3", "segmentBytes": "2k", "kafka.batch.size": "500"}
-SMALL_COMMITS = 6000
+SMALL_COMMITS = 3000
 """Bytes of log in one commit of an export: two commits."""
 
 
@@ -60,7 +60,8 @@ def log(place: Path) -> None:
     """A topic of two partitions with every id once, committed; and what was aborted, which nobody must see."""
     for partition in (0, 1):
         own = IDS[partition::2]
-        steps = [Batch(tuple(b"%d" % each for each in own[at : at + 5])) for at in range(0, len(own), 5)]
+        # Of two hours, so that a commit of an export has several files.
+        steps = [Batch(tuple(b"%d" % each for each in own[at : at + 5]), (0, 3_600_000)) for at in range(0, len(own), 5)]
         write_log(place / "data", "t", partition, [*steps, Batch((b"-1",), producer=7), End(7, False)], segment_bytes=1500)
 
 

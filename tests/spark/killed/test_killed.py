@@ -6,6 +6,9 @@ sink's commit can be killed before any of its disk operations is shown without a
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[3]
+DRIVER_SECONDS = 300
 # Of each scenario, the numbers of the steps that `make test` runs.
 TASKS_IN_SHORT = {"batch": 0, "stream": 1, "wire-batch": 0, "wire-stream": 1, "load": 2, "export": 0, "compact": 1}
 COMMITS_IN_SHORT = {"batch": 3, "stream": 5}
@@ -130,7 +134,12 @@ def drive(name: str, place: Path, step: Step) -> int:
     command = [sys.executable, "-m", "tests.spark.killed.driver", name, str(place), step.to_json()]
     with (place / "driver.out").open("wb") as output:
         driver = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
-    code = driver.wait()
-    while processes_of(driver.pid):
-        time.sleep(0.05)
+    try:
+        code = driver.wait(DRIVER_SECONDS)
+        while processes_of(driver.pid):
+            time.sleep(0.05)
+    finally:
+        for pid in processes_of(driver.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     return code
