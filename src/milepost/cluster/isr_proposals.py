@@ -4,7 +4,7 @@
     before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
                     in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
 
-What the controller says to a whole request is said to each of its partitions, which then wait for the controller's next word.
+What the controller says to a whole request is said to each of its partitions.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Wish(NamedTuple):
     state: LeaderState
     isr: frozenset[int]
     done: Done
+    topic_id: bytes
 
 
 class AlterPartitionProposals:
@@ -56,7 +57,12 @@ class AlterPartitionProposals:
         return broker_id in self._cluster.brokers
 
     def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
-        self._waiting[log.partition] = Wish(state, isr, done)
+        topic_id = self._cluster.id_of(log.partition.topic) or NO_TOPIC_ID
+        if self._versions.has_topic_ids and topic_id == NO_TOPIC_ID:
+            # We were told to lead it, and not yet what it is called.
+            done(Confirmed(ErrorCode.OPERATION_NOT_ATTEMPTED))
+            return
+        self._waiting[log.partition] = Wish(state, isr, done, topic_id)
         if not self._sent:
             self._send()
 
@@ -73,7 +79,7 @@ class AlterPartitionProposals:
             topic = topics.get(name.topic)
             if topic is None:
                 topic = topics[name.topic] = AlterPartitionRequest.Topic(
-                    topic_name=name.topic, topic_id=self._cluster.id_of(name.topic) or NO_TOPIC_ID, partitions=[]
+                    topic_name=name.topic, topic_id=wish.topic_id, partitions=[]
                 )
             part = AlterPartitionRequest.Topic.Partition(
                 partition_index=name.partition,
@@ -93,9 +99,10 @@ class AlterPartitionProposals:
 
     def _answered(self, response: Any) -> None:
         sent, self._sent = self._sent, {}
+        names = {wish.topic_id: name.topic for name, wish in sent.items()}
         found: dict[TopicPartition, Confirmed] = {}
         for topic in response.topics:
-            name = topic.topic_name or self._cluster.name_of(topic.topic_id) or ""
+            name = topic.topic_name or names.get(topic.topic_id, "")
             for part in topic.partitions:
                 found[TopicPartition(name, part.partition_index)] = Confirmed(
                     part.error_code, frozenset(part.isr), part.partition_epoch
