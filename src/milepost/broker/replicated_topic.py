@@ -23,6 +23,14 @@ class ReplicatedTopic(InternalTopic):
         super().__init__(broker, name, partition_count, segment_bytes)
         self.factor = factor
 
+    def keep_safe(self, min_isr: int) -> None:
+        """As `__transaction_state` is: no coordinator may forget what another one promised."""
+        self.configs |= {
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_isr),
+            "unclean.leader.election.enable": "false",
+        }
+
     def ensure(self) -> None:
         """It is there, or nobody would coordinate anything."""
 

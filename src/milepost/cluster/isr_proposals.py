@@ -25,6 +25,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionRequest
 from milepost.replica.leadership import Confirmed, LeaderState
+from milepost.replica.metadata import PartitionInfo
 from milepost.replica.purgatory import Timers
 
 logger = logging.getLogger("milepost.cluster")
@@ -42,6 +43,12 @@ class Wish(NamedTuple):
     isr: frozenset[int]
     done: Done
     topic_id: bytes
+
+
+def ordered(isr: frozenset[int], known: PartitionInfo | None) -> list[int]:
+    """Whoever was in sync keeps its place and newcomers come last: so Kafka lists them."""
+    stayed = [each for each in known.isr if each in isr] if known else []
+    return stayed + sorted(isr.difference(stayed))
 
 
 class AlterPartitionProposals:
@@ -88,10 +95,11 @@ class AlterPartitionProposals:
                 leader_recovery_state=0,
                 partition_epoch=wish.state.partition_epoch,
             )
+            in_order = ordered(wish.isr, self._cluster.partition_info(*name))
             if self._versions.has_topic_ids:
-                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in sorted(wish.isr)]
+                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in in_order]
             else:
-                part.new_isr = sorted(wish.isr)
+                part.new_isr = in_order
             topic.partitions.append(part)
         return AlterPartitionRequest(
             broker_id=self._cluster.node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
@@ -132,8 +140,9 @@ class ZnodeProposals:
 
     def _write(self, name: TopicPartition, state: LeaderState, isr: frozenset[int]) -> Steps[Confirmed]:
         path = znodes.state_path(name.topic, name.partition)
+        in_order = tuple(ordered(isr, self._cluster.partition_info(*name)))
         node = znodes.PartitionState(
-            self._cluster.node_id, state.leader_epoch, tuple(sorted(isr)), self._controller_epoch(), is_recovering=False
+            self._cluster.node_id, state.leader_epoch, in_order, self._controller_epoch(), is_recovering=False
         )
         data = znodes.state(node)
         (answer,) = yield [SetData(path, data, state.partition_epoch)]

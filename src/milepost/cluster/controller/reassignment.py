@@ -124,7 +124,10 @@ class Reassignment:
             if partition in written.done:
                 break
         self.context.leadership[partition] = written.done[partition]
-        self.office.requests.lead_and_follow(assignment.replicas, partition, written.done[partition], assignment, is_new=False)
+        for broker_id in assignment.replicas:
+            # A new replica may be put into any directory; one that was there must not begin anew in another.
+            is_new = broker_id in assignment.adding
+            self.office.requests.lead_and_follow([broker_id], partition, written.done[partition], assignment, is_new=is_new)
         self.office.requests.send()
 
     def _finish(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
