@@ -146,12 +146,15 @@ class ZnodeProposals:
         )
         data = znodes.state(node)
         (answer,) = yield [SetData(path, data, state.partition_epoch)]
-        if not answer.ok:
-            # Perhaps it was we, and the answer was lost.
+        while not answer.ok:
+            # Perhaps it was we, and the answer was lost; or nobody has heard it.
             (found,) = yield [Get(path)]
-            if not found.ok or found.data != data:
+            if found.ok and found.data == data:
+                answer = found
+            elif found.ok and found.version == state.partition_epoch:
+                (answer,) = yield [SetData(path, data, state.partition_epoch)]
+            else:
                 return Confirmed(ErrorCode.INVALID_UPDATE_VERSION)
-            answer = found
         self._note(name)
         return Confirmed(0, isr, answer.version)
 

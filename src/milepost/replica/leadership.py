@@ -119,6 +119,10 @@ class Leadership:
 
     # In-sync replicas.
 
+    def ask_again(self) -> None:
+        """What was proposed may have been lost on its way: propose it once more, with the next look."""
+        self._is_unheard = self._proposed is not None
+
     def _propose(self, isr: frozenset[int]) -> None:
         self._proposed, self._is_unheard = isr, False
         asked = self.state
