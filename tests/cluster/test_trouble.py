@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import shutil
 import signal
 import time
 
@@ -87,6 +89,26 @@ class Scene:
         time.sleep(5)
         self.zookeeper.start()
         self.zookeeper.wait()
+        self.wait_for_all()
+
+    def fill_the_disk_of_a_leader(self) -> None:
+        """Writes behind 64 KiB of a file fail, as on a full disk: others lead; it joins again when it is started anew."""
+        broker = self.cluster.brokers[leaders(self.cluster.bootstrap, TOPIC)[0]]
+        resource.prlimit(broker.process.pid, resource.RLIMIT_FSIZE, (65_536, 65_536))
+        until(
+            lambda: broker.broker_id not in leaders(self.cluster.bootstrap, TOPIC).values(), "others lead what cannot be written"
+        )
+        assert broker.is_running
+        broker.kill()
+        broker.start()
+        self.wait_for_all()
+
+    def lose_a_directory(self) -> None:
+        """All that a broker had is gone: it follows from the beginning, and leads nothing before it has everything."""
+        broker = self.cluster.brokers[leaders(self.cluster.bootstrap, TOPIC)[0]]
+        broker.kill()
+        shutil.rmtree(broker.data)
+        broker.start()
         self.wait_for_all()
 
     def kill_all_at_once(self) -> None:

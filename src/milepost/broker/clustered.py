@@ -201,6 +201,7 @@ class ClusteredBroker(Broker):
         member.on_changed_settings = self.settings.changed
         member.on_expired_session = roles.suspend
         self.logs.on_offline = self._directory_failed
+        self.logs.goes_offline_when_full = True
         roles.on_leader = self.coordinators.leads
         roles.on_follower = lambda partition: self.coordinators.lost(partition.name)
         roles.on_stopped = self.coordinators.lost
