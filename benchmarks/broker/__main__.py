@@ -138,7 +138,7 @@ def main() -> None:
         shutil.rmtree(directory, ignore_errors=True)
     own, other = notes.of(Milepost.name), notes.of(Kafka.name)
     print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others\n")
-    print(markdown(own or other or {}, other if own else None))
+    print(markdown(own, other))
 
 
 if __name__ == "__main__":

@@ -68,23 +68,27 @@ FIGURES = [
 ]
 
 
-def markdown(own: Results, other: Results | None, figures: Sequence[Figure] = FIGURES, peer: str = "Kafka 4.3.0") -> str:
-    """Medians. CPU is what the broker used for one unit: a MB, a request."""
+def markdown(own: Results | None, other: Results | None, figures: Sequence[Figure] = FIGURES, peer: str = "Kafka 4.3.0") -> str:
+    """Medians of both, or of one of them. CPU is what the broker used for one unit: a MB, a request."""
     lines = [
         f"| | milepost | {peer} | ratio | goal | met | CPU, milepost | CPU, Kafka |",
         "|---|---:|---:|---:|---|---|---:|---:|",
     ]
     for figure in figures:
-        if figure.key not in own:
+        mine, theirs = middle(own, figure), middle(other, figure)
+        if mine is None and theirs is None:
             continue
-        mine = median(own[figure.key])
-        theirs = median(other[figure.key]) if other and other.get(figure.key) else None
-        ratio = f"{mine / theirs:.2f}x" if theirs else ""
-        met = {True: "yes", False: "no", None: ""}[figure.is_met(mine, theirs)]
+        ratio = f"{mine / theirs:.2f}x" if mine is not None and theirs else ""
+        met = {True: "yes", False: "no", None: ""}[None if mine is None else figure.is_met(mine, theirs)]
         cells = [figure.name, shown(mine, figure.unit), shown(theirs, figure.unit), ratio, figure.goal(), met]
         cells += [cpu_of(own, figure), cpu_of(other, figure)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def middle(results: Results | None, figure: Figure) -> float | None:
+    found = (results or {}).get(figure.key)
+    return median(found) if found else None
 
 
 def shown(value: float | None, unit: str) -> str:

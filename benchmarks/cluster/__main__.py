@@ -116,7 +116,7 @@ def main() -> None:
         own, other = notes.of(MilepostCluster.name), notes.of(KafkaCluster.name)
         size = f"{given.partitions:,} partitions, {given.gigabytes:g} GB missed"
         print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.event_rounds} of the others; {size}\n")
-        print(markdown(own or other or {}, other if own else None, FIGURES, f"Kafka {KAFKA}"))
+        print(markdown(own, other, FIGURES, f"Kafka {KAFKA}"))
 
 
 if __name__ == "__main__":

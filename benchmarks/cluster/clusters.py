@@ -188,6 +188,12 @@ class Cluster:
 class MilepostCluster(Cluster):
     name = "milepost"
 
+    def environment(self) -> dict[str, str]:
+        """With bytecode that the first start leaves behind, as an installed package has it."""
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory.parents[1] / "bytecode")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return environment
+
     def command(self, broker: BrokerOf) -> list[str]:
         pairs = [part for key, value in self.settings(broker).items() for part in ("-X", f"{key}={value}")]
         return [sys.executable, "-m", "milepost.cli", "serve", *pairs]

@@ -49,6 +49,21 @@ def cluster(request, tmp_path_factory, zookeeper_server):
         yield cluster
 
 
+@pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS.keys())
+def test_older_protocol(tmp_path, zookeeper, kinds):
+    """At 2.3: states of partitions written by their leaders, epochs asked for, no topic ids, producer ids from ZooKeeper."""
+    settings = {**SETTINGS, "inter.broker.protocol.version": "2.3"}
+    with MixedProcesses(tmp_path, zookeeper, kinds, settings) as cluster:
+        until(lambda: sorted(metadata(cluster.bootstrap).brokers) == [1, 2, 3], "all are known")
+        create_topic(cluster, TOPIC, PARTITIONS, 3)
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+        assert not writer.failed
+        ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
+        assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
+        ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
+
+
 def ask_controller(cluster, request):
     broker = cluster.brokers[metadata(cluster.bootstrap).controller_id]
     with Connection(Address("127.0.0.1", broker.port)) as connection:

@@ -123,6 +123,15 @@ def test_server_and_model_give_the_same_answers(connect):
         assert [plain(answer) for answer in answers] == [plain(answer) for answer in expected[0]], operations
 
 
+def test_node_without_data_has_none_at_all(connect):
+    """Kafka takes zero bytes for content that it cannot read: it would not start beside such a /latest_producer_id_block."""
+    client = connect()
+    client.ask(Create("/alone"), Multi((Create("/together"), Create("/filled", b"x"))))
+    raw = client.session._client
+    assert [raw.get(path)[0] for path in ("/alone", "/together", "/filled")] == [None, None, b"x"]
+    assert client.ask(Get("/alone"))[0].data == b""
+
+
 def test_no_operations_are_answered_too(connect):
     assert connect().ask() == []
 

@@ -105,6 +105,18 @@ def test_flush_messages_flushes_when_that_many_records_are_not_durable(tmp_path,
     assert seen == points
 
 
+def test_what_is_written_where_the_log_was_cut_is_flushed_anew(tmp_path, disk):
+    log = log_in(tmp_path, disk=disk, flush_messages=1)
+    for _ in range(6):
+        log.append_as_leader(produced())
+    log.truncate_to(2)
+    seen = []
+    for _ in range(3):
+        log.append_as_leader(produced())
+        seen.append(log.recovery_point)
+    assert seen == [3, 4, 5]
+
+
 def test_name_of_a_new_segment_is_durable_before_anything_is_appended_to_it(tmp_path, disk):
     log = log_in(tmp_path, disk=disk, segment_bytes=150)
     log.append_as_leader(produced(size=100))

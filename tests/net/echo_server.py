@@ -22,10 +22,12 @@ class EchoServer:
     later      answered after 50 ms     silent   not answered at all      slow   blocks the handler for 100 ms
     throttled  answered, then a pause   close    the connection ends      bug    the handler raises
     hold       answered when `release` is set; it blocks the handler      big N  answered with N bytes
+    aside      let go, answered after 50 ms   hasty  let go, answered after 10 ms
     """
 
     def __init__(self, *, control: bool = False, meter: RequestMeter = UNNAMED, **settings):
         self.handled: list[bytes] = []
+        self.log: list[str] = []
         self.meter = meter
         self.release = threading.Event()
         self.is_stopped = False
@@ -49,6 +51,7 @@ class EchoServer:
     def handle(self, request: Request) -> None:
         frame = bytes(request.frame)
         self.handled.append(frame)
+        self.log.append(f"handled {frame[:20].decode(errors='replace')}")
         request.meter = self.meter
         word = frame.split(b" ")[0]
         if word == b"silent":
@@ -58,6 +61,9 @@ class EchoServer:
         elif word == b"later":
             self.server.loop.later(0.05, lambda: self.answer(request, frame))
             request.handled_at = self.server.loop.monotonic()
+        elif word in (b"aside", b"hasty"):
+            self.server.loop.later(0.05 if word == b"aside" else 0.01, lambda: self.answer(request, frame))
+            request.let_go()
         elif word == b"throttled":
             request.throttle_seconds = 0.2
             self.answer(request, frame)
@@ -73,6 +79,7 @@ class EchoServer:
             self.answer(request, frame)
 
     def answer(self, request: Request, frame: bytes) -> None:
+        self.log.append(f"answered {frame[:20].decode(errors='replace')}")
         request.send([struct.pack(">i", len(frame)), frame])
 
     @property

@@ -152,8 +152,23 @@ def test_after_an_error_that_says_nothing_about_the_proposal_it_may_have_been_he
     log = Log(end_offset=100, high_watermark=100)
     leader = lead(controller, log, isr=(1, 2))
     leader.fetched(3, 100, 0, 0)
-    controller.refuse(77)
+    controller.refuse(-1)
     assert leader.maximal_isr == {1, 2, 3}
+    assert not controller.proposals
+    leader.check_lag(1)
+    assert controller.confirm(8) == {1, 2, 3}
+
+
+def test_proposal_that_was_lost_on_its_way_is_made_again(controller):
+    log = Log(end_offset=100, high_watermark=100)
+    leader = lead(controller, log, isr=(1, 2))
+    leader.fetched(3, 100, 0, 0)
+    controller.proposals.clear()
+    leader.check_lag(1)
+    assert not controller.proposals
+    leader.ask_again()
+    leader.check_lag(2)
+    assert controller.confirm(8) == {1, 2, 3}
 
 
 def test_refusal_for_now_is_tried_again(controller):

@@ -211,6 +211,9 @@ class SimulatedContext:
     listener = LISTENER
     is_connected = True
 
+    def let_go(self) -> None:
+        """Simulated connections carry any number of requests."""
+
     def __init__(self, broker: ClusteredBroker, version: int, client_id: str, answer: Callable[[Any], object]):
         self.broker = broker
         self.version = version

@@ -178,8 +178,9 @@ class Cluster:
             for broker in self.brokers.values():
                 partition = broker.partition(name)
                 if broker.broker_id not in assignment.replicas:
-                    if partition is not None:
-                        found.append(f"{name}: {broker.name} still has it")
+                    # One that was away when its replica was moved keeps it, as in Kafka: nobody tells it. It must not lead.
+                    if partition is not None and partition.fault() == 0:
+                        found.append(f"{name}: {broker.name} still leads it")
                     continue
                 if partition is None:
                     found.append(f"{name}: {broker.name} does not have it")

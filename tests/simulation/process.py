@@ -6,6 +6,8 @@ on; its clock has gone on, too. One whose disk is slow needs a while for each th
 
 from __future__ import annotations
 
+from collections import deque
+
 from tests.simulation.world import Task, Timer, World
 
 
@@ -18,6 +20,7 @@ class Process:
         """Seconds that everything takes."""
         self.paused_until = 0.0
         self._busy_until = 0.0
+        self._inbox: deque[Task] = deque()
 
     # What it takes its time from.
 
@@ -41,15 +44,33 @@ class Process:
         return timer
 
     def run(self, task: Task) -> None:
-        """Now, or as soon as the program goes on."""
+        """Now, or as soon as the program goes on; after everything that came before."""
         if not self.is_alive:
             return
-        ready = max(self.paused_until, self._busy_until)
-        if self.world.now < ready:
-            self.world.at(ready, lambda: self.run(task))
-            return
+        if self._inbox or self.world.now < self._ready:
+            self._inbox.append(task)
+            if len(self._inbox) == 1:
+                self.world.at(self._ready, self._take_next)
+        else:
+            self._do(task)
+
+    @property
+    def _ready(self) -> float:
+        return max(self.paused_until, self._busy_until)
+
+    def _do(self, task: Task) -> None:
         self._busy_until = self.world.now + self.slowness
         task()
+
+    def _take_next(self) -> None:
+        """The oldest of what waits. It stays in the inbox meanwhile: what it gives rise to comes after the rest."""
+        if not self.is_alive:
+            return
+        if self.world.now >= self._ready:
+            self._do(self._inbox[0])
+            self._inbox.popleft()
+        if self._inbox:
+            self.world.at(self._ready, self._take_next)
 
     # What can happen to it.
 

@@ -82,7 +82,8 @@ def measure_zookeeper(count: int = 5000) -> tuple[float, float]:
 
 def measure_broker(count: int = 1000) -> tuple[float, float]:
     """Seconds that a broker needs for a partition that it is told to lead, and for one that it is told about."""
-    broker = SimulatedBroker(1, Network(World(1)), SimulatedZooKeeper(Network(World(1))), MemoryDisk({}), History(), {})
+    settings = {"log.index.size.max.bytes": 2000}
+    broker = SimulatedBroker(1, Network(World(1)), SimulatedZooKeeper(Network(World(1))), MemoryDisk({}), History(), settings)
     broker.start()
     topic_id = bytes(range(16))
 

@@ -212,28 +212,27 @@ class Cluster:
                 state = znodes.PartitionState(each[0], 0, each, 0)
                 write(nobody, Create(znodes.state_path(topic, number), znodes.state(state)))
 
-    def _settle(self) -> None:
-        """Until nothing is asked and nothing is open."""
-        quiet = 0
-        while quiet < 3:
-            self.world.run(self.world.now + 0.5)
-            busy = self.town.unanswered or any(each.controller and len(each.controller._runner) for each in self.candidates)
-            quiet = 0 if busy else quiet + 1
+    @property
+    def is_busy(self) -> bool:
+        runners = [each.runner for each in self.candidates]
+        runners += [each.controller._runner for each in self.candidates if each.controller is not None]
+        return self.town.unanswered > 0 or any(len(runner) for runner in runners)
+
+    def _settle(self) -> float:
+        """Until nothing is asked and nothing is open any more; when that was."""
+        last = self.world.now
+        while self.world.now - last < 1.0:
+            self.world.run(self.world.now + 0.05)
+            if self.is_busy:
+                last = self.world.now
+        return last
 
     def bill_for(self, name: str, event: Callable[[], None]) -> Bill:
         bill = self.town.bill = Bill(name)
         began, self.town.elsewhere = time.process_time(), 0.0
         asked_at = self.world.now
-        last = [asked_at]
         event()
-        while True:
-            before = (sum(bill.requests.values()), sum(bill.operations.values()), self.town.unanswered)
-            self.world.run(self.world.now + 0.05)
-            if (sum(bill.requests.values()), sum(bill.operations.values()), self.town.unanswered) != before:
-                last.append(self.world.now)
-            elif self.world.now - last[-1] > 2.0 and not self.town.unanswered:
-                break
-        bill.seconds = last[-1] - asked_at
+        bill.seconds = self._settle() - asked_at
         bill.computed = time.process_time() - began - self.town.elsewhere
         return bill
 

@@ -292,6 +292,10 @@ class Broker:
     def is_controller(self) -> bool:
         return True
 
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        """A replica that a client in a rack should read from instead; -1: here is best."""
+        return -1
+
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.broker")
 
+LEADERS_SECONDS = 2.0
+
 Done = Callable[[int], object]
 Replicas = Mapping[int, tuple[int, ...]]
 
@@ -102,9 +104,28 @@ class ClusterTopics:
     # Waiting.
 
     def when_led(self, name: str, numbers: Iterable[int], seconds: float, done: Done) -> None:
-        """Go on when these partitions have leaders, as far as this broker knows."""
+        """Go on when these partitions have leaders, as far as this broker knows, and their leaders know it, too."""
         wanted = list(numbers)
-        self._when(name, lambda: all(self._has_leader(name, number) for number in wanted), seconds, done)
+        is_open = True
+
+        def finish(code: int) -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                done(code)
+
+        def led(code: int) -> None:
+            controller = self._broker.controller
+            if code or controller is None:
+                finish(code)
+                return
+            known = [self._broker.cluster.partition_info(name, number) for number in wanted]
+            leaders = {each.leader for each in known if each is not None}
+            # A leader that dies now will not say that it knows.
+            self._broker.loop.later(LEADERS_SECONDS, lambda: finish(ErrorCode.NONE))
+            controller.office.channels.when_told(leaders, lambda: finish(ErrorCode.NONE))
+
+        self._when(name, lambda: all(self._has_leader(name, number) for number in wanted), seconds, led)
 
     def when_gone(self, name: str, seconds: float, done: Done) -> None:
         self._when(name, lambda: name not in self._broker.cluster.topics, seconds, done)

@@ -57,7 +57,9 @@ from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.metadata import BrokerInfo, Endpoint
 from milepost.replica.metadata_cache import NO_CONTROLLER
+from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
+from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
@@ -199,6 +201,7 @@ class ClusteredBroker(Broker):
         member.on_changed_settings = self.settings.changed
         member.on_expired_session = roles.suspend
         self.logs.on_offline = self._directory_failed
+        self.logs.goes_offline_when_full = True
         roles.on_leader = self.coordinators.leads
         roles.on_follower = lambda partition: self.coordinators.lost(partition.name)
         roles.on_stopped = self.coordinators.lost
@@ -337,6 +340,21 @@ class ClusteredBroker(Broker):
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         return follower_fetches.answer(request, context, self)
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        here = self.cluster.brokers.get(self.node_id)
+        if not isinstance(partition, ReplicatedPartition) or partition.leadership is None or (here and here.rack == rack):
+            return -1
+        leadership, brokers = partition.leadership, self.cluster.brokers
+        near = [
+            replica
+            for broker_id, replica in leadership.remote.items()
+            if broker_id in leadership.state.isr
+            and broker_id in brokers
+            and brokers[broker_id].rack == rack
+            and replica.start_offset <= offset <= replica.end_offset
+        ]
+        return max(near, key=lambda replica: replica.end_offset).broker_id if near else -1
 
     def missing_partition(self, name: TopicPartition) -> int:
         known = self.cluster.has_partition(name.topic, name.partition)

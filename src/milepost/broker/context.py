@@ -64,5 +64,9 @@ class Context:
     def no_response(self) -> None:
         self._request.no_response()
 
+    def let_go(self) -> None:
+        """Read the connection on before this request is answered; answers stay in order."""
+        self._request.let_go()
+
     def close(self, reason: str) -> None:
         self._request.close(reason)

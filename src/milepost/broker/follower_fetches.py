@@ -3,6 +3,10 @@
 Replicas read to the end of the log. Before anything is read the follower's log is compared by epochs (since 2.7): one that went another way
 is told where, and gets no records. An answer waits for new records as a consumer's does; whoever waits for followers is told at once.
 
+One that is waiting is answered at the end of the loop's turn in which records came: everything that came in that turn goes with it, so
+followers of a busy partition ask once for several batches. Where a follower's next records are in the file is remembered, because it is
+nearly always right behind the last ones; few of them go with the head of the answer and not by way of sendfile.
+
 Taken from brokers that the controller named as alive; anybody else gets 31.
 """
 
@@ -25,16 +29,19 @@ from milepost.broker.apis.fetch import (
 from milepost.broker.cluster_apis.delete_records import start_key
 from milepost.broker.fetch_sessions import empty
 from milepost.errors import MilepostError
+from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.replica.remote_replica import Place, RemoteReplica
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
 
-UNKNOWN = -1
+SMALL = 16_384
 
 
 def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> FetchResponse | None:
@@ -64,7 +71,11 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
         )
 
     def complete() -> None:
+        broker.loop.post(send)
+
+    def send() -> None:
         if context.is_connected:
+            follower.is_new = False
             context.answer(session.answer(wanted, follower.read_all(wanted), Isolation.UNCOMMITTED))
 
     broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
@@ -82,6 +93,8 @@ class Follower:
         self.broker = broker
         self.replica_id = replica_id
         self.max_bytes = max_bytes
+        self.is_new = True
+        """Whether what it asks for is news about it; not any more when its request has waited."""
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[Result | None]:
         left, must_have_one = self.max_bytes, True
@@ -107,7 +120,8 @@ class Follower:
         leadership = partition.leadership
         if code or leadership is None:
             return refuse(part.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.replica_id not in leadership.remote:
+        replica = leadership.remote.get(self.replica_id)
+        if replica is None:
             return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
         log = partition.log
         if part.last_fetched_epoch >= 0:
@@ -124,18 +138,40 @@ class Follower:
             return refuse(
                 part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
             )
-        self._has(partition, part)
+        if self.is_new:
+            self._has(partition, part)
         if part.fetch_offset == log.end_offset:
             return None
         try:
-            fetched = log.read(part.fetch_offset, min(part.partition_max_bytes, left), Isolation.LOG_END, must_have_one)
-        except MilepostError as error:
-            return refuse(part.partition, error.code, log.high_watermark, log.last_stable_offset, log.start_offset)
-        if not fetched.size:
+            records = self._read(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
+        except (MilepostError, OSError) as error:
+            code = error.code if isinstance(error, MilepostError) else ErrorCode.KAFKA_STORAGE_ERROR
+            return refuse(part.partition, code, log.high_watermark, log.last_stable_offset, log.start_offset)
+        if records is None or not len(records):
             return None
         result = empty(each, Isolation.UNCOMMITTED)
-        result.records = fetched.records
+        result.records = records
         return result
+
+    def _read(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
+        active = log.segments.active.log
+        place = replica.place
+        if (
+            place is not None
+            and place.offset == offset
+            and place.records is active
+            and 0 < active.size_in_bytes - place.position <= limit
+            and not log.is_failed
+        ):
+            found: FileSlice | None = active.slice(place.position, limit)
+        else:
+            found = log.read(offset, limit, Isolation.LOG_END, must_have_one).records
+        if found is None:
+            return None
+        end = found.position + found.size
+        is_all = found.records is active and end == active.size_in_bytes
+        replica.place = Place(log.end_offset, active, end) if is_all else None
+        return found.records.read(found.position, found.size) if found.size <= SMALL else found
 
     def _has(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
         """The follower has everything before the offset it asks for."""

@@ -8,6 +8,8 @@ Each request ends in exactly one call, on the loop's thread: `on_answer(response
 the requests. A failure ends the connection, and with it every request that is open: nobody can say whose answer would come next. That
 is also so when the oldest request has waited for `timeout` seconds. The owner makes a new connection.
 
+Records in an answer are a view of the receive buffer, and hold until `on_answer` returns.
+
 Not promised: that a request whose answer was lost was not carried out. A host name is looked up where it stands: name brokers by address
 if that may take long.
 """
@@ -32,7 +34,7 @@ from milepost.protocol.message import Message
 
 OnAnswer = Callable[[Any], object]
 OnFailure = Callable[[MilepostError], object]
-RECEIVE_BYTES = 1 << 20
+RECEIVE_BYTES = 256 << 10
 
 
 class _Open:
@@ -76,6 +78,8 @@ class LoopConnection:
         self._waiting: deque[_Open] = deque()  # for the connection, or for the broker's versions
         self._sent: deque[_Open] = deque()
         self._out = bytearray()
+        self._in = memoryview(bytearray(RECEIVE_BYTES))
+        self._interest = WRITE
         self._socket: socket.socket | None = None
         self._is_connected = False
         self._failure: MilepostError | None = None
@@ -132,6 +136,7 @@ class LoopConnection:
         if status not in (0, errno.EINPROGRESS):
             self._lost(f"no broker answers at {self.address}", OSError(status, errno.errorcode[status]))
             return
+        self._interest = WRITE
         self.loop.register(made.fileno(), WRITE, self._on_ready)
 
     def _on_connected(self) -> None:
@@ -141,7 +146,7 @@ class LoopConnection:
             self._lost(f"no broker answers at {self.address}", OSError(status, errno.errorcode.get(status, str(status))))
             return
         self._is_connected = True
-        self.loop.modify(self._socket.fileno(), READ)
+        self._want(READ)
         if self.versions is None:
             self._ask_versions(API_VERSIONS_VERSION)
         else:
@@ -195,7 +200,13 @@ class LoopConnection:
         except OSError as error:
             self._lost(f"the connection to {self.address} was lost while sending", error)
             return
-        self.loop.modify(self._socket.fileno(), READ | WRITE if self._out else READ)
+        self._want(READ | WRITE if self._out else READ)
+
+    def _want(self, events: int) -> None:
+        assert self._socket is not None
+        if events != self._interest:
+            self._interest = events
+            self.loop.modify(self._socket.fileno(), events)
 
     # Receiving.
 
@@ -211,17 +222,17 @@ class LoopConnection:
     def _receive(self) -> None:
         assert self._socket is not None
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
+            size = self._socket.recv_into(self._in)
         except BlockingIOError:
             return
         except OSError as error:
             self._lost(f"{self.address} did not answer", error)
             return
-        if not data:
+        if not size:
             self._fail(BrokerUnavailable(f"{self.address} closed the connection with {len(self._sent)} requests unanswered"))
             return
         try:
-            answers = self._frames.receive(data)
+            answers = self._frames.receive(self._in[:size])
         except MilepostError as error:
             self._fail(error)
             return

@@ -4,7 +4,7 @@
     before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
                     in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
 
-What the controller says to a whole request is said to each of its partitions, which then wait for the controller's next word.
+What the controller says to a whole request is said to each of its partitions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionRequest
 from milepost.replica.leadership import Confirmed, LeaderState
+from milepost.replica.metadata import PartitionInfo
 from milepost.replica.purgatory import Timers
 
 logger = logging.getLogger("milepost.cluster")
@@ -41,6 +42,13 @@ class Wish(NamedTuple):
     state: LeaderState
     isr: frozenset[int]
     done: Done
+    topic_id: bytes
+
+
+def ordered(isr: frozenset[int], known: PartitionInfo | None) -> list[int]:
+    """Whoever was in sync keeps its place and newcomers come last: so Kafka lists them."""
+    stayed = [each for each in known.isr if each in isr] if known else []
+    return stayed + sorted(isr.difference(stayed))
 
 
 class AlterPartitionProposals:
@@ -56,7 +64,12 @@ class AlterPartitionProposals:
         return broker_id in self._cluster.brokers
 
     def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
-        self._waiting[log.partition] = Wish(state, isr, done)
+        topic_id = self._cluster.id_of(log.partition.topic) or NO_TOPIC_ID
+        if self._versions.has_topic_ids and topic_id == NO_TOPIC_ID:
+            # We were told to lead it, and not yet what it is called.
+            done(Confirmed(ErrorCode.OPERATION_NOT_ATTEMPTED))
+            return
+        self._waiting[log.partition] = Wish(state, isr, done, topic_id)
         if not self._sent:
             self._send()
 
@@ -73,7 +86,7 @@ class AlterPartitionProposals:
             topic = topics.get(name.topic)
             if topic is None:
                 topic = topics[name.topic] = AlterPartitionRequest.Topic(
-                    topic_name=name.topic, topic_id=self._cluster.id_of(name.topic) or NO_TOPIC_ID, partitions=[]
+                    topic_name=name.topic, topic_id=wish.topic_id, partitions=[]
                 )
             part = AlterPartitionRequest.Topic.Partition(
                 partition_index=name.partition,
@@ -82,10 +95,11 @@ class AlterPartitionProposals:
                 leader_recovery_state=0,
                 partition_epoch=wish.state.partition_epoch,
             )
+            in_order = ordered(wish.isr, self._cluster.partition_info(*name))
             if self._versions.has_topic_ids:
-                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in sorted(wish.isr)]
+                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in in_order]
             else:
-                part.new_isr = sorted(wish.isr)
+                part.new_isr = in_order
             topic.partitions.append(part)
         return AlterPartitionRequest(
             broker_id=self._cluster.node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
@@ -93,9 +107,10 @@ class AlterPartitionProposals:
 
     def _answered(self, response: Any) -> None:
         sent, self._sent = self._sent, {}
+        names = {wish.topic_id: name.topic for name, wish in sent.items()}
         found: dict[TopicPartition, Confirmed] = {}
         for topic in response.topics:
-            name = topic.topic_name or self._cluster.name_of(topic.topic_id) or ""
+            name = topic.topic_name or names.get(topic.topic_id, "")
             for part in topic.partitions:
                 found[TopicPartition(name, part.partition_index)] = Confirmed(
                     part.error_code, frozenset(part.isr), part.partition_epoch
@@ -125,17 +140,21 @@ class ZnodeProposals:
 
     def _write(self, name: TopicPartition, state: LeaderState, isr: frozenset[int]) -> Steps[Confirmed]:
         path = znodes.state_path(name.topic, name.partition)
+        in_order = tuple(ordered(isr, self._cluster.partition_info(*name)))
         node = znodes.PartitionState(
-            self._cluster.node_id, state.leader_epoch, tuple(sorted(isr)), self._controller_epoch(), is_recovering=False
+            self._cluster.node_id, state.leader_epoch, in_order, self._controller_epoch(), is_recovering=False
         )
         data = znodes.state(node)
         (answer,) = yield [SetData(path, data, state.partition_epoch)]
-        if not answer.ok:
-            # Perhaps it was we, and the answer was lost.
+        while not answer.ok:
+            # Perhaps it was we, and the answer was lost; or nobody has heard it.
             (found,) = yield [Get(path)]
-            if not found.ok or found.data != data:
+            if found.ok and found.data == data:
+                answer = found
+            elif found.ok and found.version == state.partition_epoch:
+                (answer,) = yield [SetData(path, data, state.partition_epoch)]
+            else:
                 return Confirmed(ErrorCode.INVALID_UPDATE_VERSION)
-            answer = found
         self._note(name)
         return Confirmed(0, isr, answer.version)
 

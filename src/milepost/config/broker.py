@@ -138,6 +138,13 @@ class BrokerConfig(Configuration):
     replica_fetch_max_bytes: int = declare(I, 1_048_576, "most bytes of a partition in a follower's fetch", low=0)
     replica_fetch_response_max_bytes: int = declare(I, 10_485_760, "most bytes of such a fetch", low=0)
     replica_fetch_backoff_ms: int = declare(I, 1000, "pause after a fetch that failed", low=0)
+    replica_selector_class: str | None = declare(
+        S,
+        None,
+        "who chooses the replica that a consumer reads from; without it the leader",
+        choices=("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
+        nullable=True,
+    )
     num_replica_fetchers: int = declare(I, 1, "fetchers for each leader that is followed", low=1)
 
     # The network.

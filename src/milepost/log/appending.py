@@ -24,6 +24,7 @@ from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage, OffsetsOutOfOrder, RecordBatchTooLarge, RecordTooLarge, UnexpectedAppendOffset
 from milepost.files import HandlePool
 from milepost.log.append_info import CLIENT, RAFT_LEADER, AppendInfo, checked_batches
+from milepost.log.owner import Owner
 from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
 from milepost.log.reading import ReadableLog
 from milepost.log.validation import Validator
@@ -53,6 +54,7 @@ class AppendableLog(ReadableLog):
     recovery_point: int
     validator: Validator
     verifies_transactions: bool
+    owner: Owner
     is_failed: bool
     is_closed: bool
     is_read_only: bool
@@ -74,7 +76,7 @@ class AppendableLog(ReadableLog):
 
     def refuse(self, error: OSError) -> KafkaStorage:
         """For an operation that has changed nothing yet: a full disk is waited out, any other error takes the log offline."""
-        if error.errno in DISK_FULL:
+        if self._is_waited_out(error):
             return KafkaStorage(f"{self.directory}: {error.strerror}; nothing was changed, make room and try again")
         return self.fail(error)
 
@@ -246,11 +248,14 @@ class AppendableLog(ReadableLog):
         try:
             segment.append(buffers, units)
         except OSError as error:
-            if error.errno not in DISK_FULL or self._file_size(segment) != segment.size:
+            if not self._is_waited_out(error) or self._file_size(segment) != segment.size:
                 self.fail(error)
             raise KafkaStorage(
                 f"{segment.log.path}: nothing was appended at offset {self.end_offset}: {error.strerror}"
             ) from error
+
+    def _is_waited_out(self, error: OSError) -> bool:
+        return error.errno in DISK_FULL and not self.owner.goes_offline_when_full
 
     def _file_size(self, segment: Segment) -> int:
         try:

@@ -66,6 +66,10 @@ class FlushableLog(AppendableLog):
             if not self._is_flushing:
                 self._start_flush()
 
+    def flush_no_further_than(self, offset: int) -> None:
+        """The log was cut: what was flushed behind it says nothing about what will be written there."""
+        self._flush_target = min(self._flush_target, offset)
+
     def flush_before_answer(self) -> None:
         self.is_flush_awaited = self.scheduler.is_background and not self.is_failed
         self.flush_aside()

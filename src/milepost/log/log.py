@@ -315,6 +315,7 @@ class Log(FlushableLog):
     def _ended_at(self, offset: int) -> None:
         self.end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self.flush_no_further_than(offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 class Owner:
     """This one does nothing: for a log on its own."""
 
+    goes_offline_when_full = False
+    """Whether a full disk is waited out, or fails the directory: for one whose records others have, too."""
+
     def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
         """A new log start must be durable before segments below it disappear: what is returned does it, on any thread."""
         return lambda: None

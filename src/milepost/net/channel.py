@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
+from milepost.net.owed_answers import OwedAnswers
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Channel(FrameInput):
         "mute",
         "opened_at",
         "out_bytes",
+        "owed",
         "processor",
         "reserved",
         "shortcut",
@@ -65,6 +67,7 @@ class Channel(FrameInput):
         self.state: dict[str, object] = {}
         # Set by the layer above when it knows what comes next.
         self.shortcut: Shortcut | None = None
+        self.owed = OwedAnswers()
         self._out: deque[memoryview | FileSlice] = deque()
         self.out_bytes = 0
 
@@ -101,11 +104,16 @@ class Channel(FrameInput):
         if len(self._out) == 1:
             return self._send_one()
         buffers: list[memoryview] = []
+        flags = 0
         for piece in self._out:
-            if isinstance(piece, FileSlice) or len(buffers) == MOST_BUFFERS:
+            if isinstance(piece, FileSlice):
+                # The head of an answer waits for its records: one packet less, and the peer is woken once.
+                flags = socket.MSG_MORE
+                break
+            if len(buffers) == MOST_BUFFERS:
                 break
             buffers.append(piece)
-        sent = left = self.sock.sendmsg(buffers)
+        sent = left = self.sock.sendmsg(buffers, (), flags)
         for buffer in buffers:
             if left < len(buffer):
                 if left:
@@ -137,7 +145,20 @@ class Channel(FrameInput):
             self._out.popleft()
         return sent
 
+    def count_answered(self, sent_at: float) -> None:
+        """Everything that was to be sent is sent, or never will be."""
+        for request in self.answered:
+            request.count(sent_at)
+        self.answered.clear()
+
     # Muting.
+
+    def let_go(self, request: Request) -> None:
+        """Read on, though the request is not answered yet."""
+        # Only from its handler, before that returns; in a pool the next request might overtake it on its way to the log.
+        is_early = self.is_advancing and not self.processor.is_pooled and self.mute is MuteState.MUTED and not request.answered_at
+        if is_early and self.owed.let_go(request):
+            self.mute = MuteState.NOT_MUTED
 
     def note(self, event: MuteEvent) -> None:
         self.mute = after(self.mute, event)

@@ -100,9 +100,10 @@ class EventLoop:
         heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
     def post(self, task: Task) -> None:
-        """Have `task` run on the loop's thread. Safe from any thread."""
+        """Have `task` run on the loop's thread. Safe from any thread; on the loop's own, at the end of this pass."""
         self._posted.append(task)
-        self.wake()
+        if self._thread != threading.get_ident():
+            self.wake()
 
     def wake(self) -> None:
         with suppress(OSError):  # full of earlier wake-ups, or closed: a second signal to stop comes whenever it likes

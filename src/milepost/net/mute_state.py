@@ -2,7 +2,7 @@
 
 A connection is muted as soon as a request of it is on its way, and read again when the answer has left and any
 throttle is over. So a client's requests are handled one at a time, in order, and a client that is over its quota
-waits in its own socket buffer.
+waits in its own socket buffer. (A request that was let go counts as answered here: see owed_answers.)
 
     state                      request received   answer sent   throttle starts              throttle ends
     NOT_MUTED                  MUTED              -             -                            -

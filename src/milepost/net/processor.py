@@ -99,7 +99,7 @@ class Processor:
         channel.sock.close()
         self.closed += 1
         if channel.answered:
-            self._count(channel)
+            channel.count_answered(self.loop.monotonic())
         if channel.reserved:
             self._reserve(channel, 0)
         self._on_closed(channel)
@@ -311,8 +311,36 @@ class Processor:
         if not channel.is_open:
             return
         request.frame = NO_BYTES
+        if channel.owed:
+            was_empty = not channel.out_bytes
+            for each, pieces in channel.owed.answered(request, outgoing):
+                self._queue(channel, each, pieces)
+            if channel.owed and not channel.is_advancing:
+                # What was let go together is mostly answered together: one write at the end of this pass.
+                if was_empty and channel.out_bytes:
+                    self.loop.post(lambda: self._send(channel))
+                return
+        else:
+            self._queue(channel, request, outgoing)
+        if not channel.is_advancing:
+            self._send(channel)
+
+    def _send(self, channel: Channel) -> None:
+        """Answers came outside of `_advance`."""
+        if not channel.is_open or channel.is_advancing:
+            return
+        try:
+            self._resume(channel)
+        except OSError as error:
+            self.close(channel, str(error))
+        except MilepostError as error:
+            self._refuse(channel, str(error))
+
+    def _queue(self, channel: Channel, request: Request, outgoing: Sequence[Outgoing]) -> None:
         channel.answered.append(request)
         channel.queue(outgoing)
+        if request.is_let_go:
+            return  # the connection was not muted because of it
         if request.throttle_seconds > 0:
             channel.note(MuteEvent.THROTTLE_STARTED)
             self.loop.later(request.throttle_seconds, lambda: self._end_throttle(channel))
@@ -320,20 +348,6 @@ class Processor:
             channel.mute = NOT_MUTED
         else:
             channel.note(MuteEvent.ANSWER_SENT)
-        if not channel.is_advancing:
-            try:
-                self._resume(channel)
-            except OSError as error:
-                self.close(channel, str(error))
-            except MilepostError as error:
-                self._refuse(channel, str(error))
-
-    def _count(self, channel: Channel) -> None:
-        """Everything that was to be sent is sent, or never will be."""
-        sent_at = self.loop.monotonic()
-        for request in channel.answered:
-            request.count(sent_at)
-        channel.answered.clear()
 
     def _end_throttle(self, channel: Channel) -> None:
         if channel.is_open:
@@ -341,7 +355,7 @@ class Processor:
             self._resume(channel)
 
     def _resume(self, channel: Channel) -> None:
-        """An answer came outside of `_advance`: send it, and go on with what was received meanwhile."""
+        """Send what there is, and go on with what was received meanwhile."""
         if channel.is_muted or not channel.has_input or not self.is_reading:
             self._flush(channel)
             return
@@ -363,7 +377,7 @@ class Processor:
             return
         channel.stuck_since = None
         if channel.answered:
-            self._count(channel)
+            channel.count_answered(self.loop.monotonic())
         if channel.mute is NOT_MUTED and not channel.is_starved:
             self._want(channel, READ)
 

@@ -4,6 +4,7 @@
     no response  nothing goes out (acks=0); its connection is read again
     close        the connection ends
     throttle     after the answer, the connection stays unread for a while
+    let go       its connection is read on before it is answered; answers still go out in the order of the requests (owed_answers)
 
 A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (if it is not answered by
 then: what is left is waiting for data or for other replicas), answered, taken by the processor, and when it is sent, it is
@@ -34,7 +35,9 @@ class Request:
         "dequeued_at",
         "frame",
         "handled_at",
+        "is_let_go",
         "meter",
+        "outgoing",
         "received_at",
         "size",
         "taken_at",
@@ -51,6 +54,8 @@ class Request:
         self.handled_at = 0.0
         self.answered_at = 0.0
         self.throttle_seconds = 0.0
+        self.is_let_go = False
+        self.outgoing: Sequence[Outgoing] | None = None
         # Whoever reads the header says what kind of request it is.
         self.meter = UNNAMED
 
@@ -60,6 +65,10 @@ class Request:
 
     def no_response(self) -> None:
         self.channel.processor.answer(self, ())
+
+    def let_go(self) -> None:
+        """Called by a handler that will answer later, and on whose doings no later request of the connection depends."""
+        self.channel.let_go(self)
 
     def count(self, sent_at: float) -> None:
         """The answer has left."""

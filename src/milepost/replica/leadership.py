@@ -59,6 +59,7 @@ class Leadership:
         """Where this leader's epoch begins."""
         self._changer = changer
         self._proposed: frozenset[int] | None = None
+        self._is_unheard = False
         self.remote: dict[int, RemoteReplica] = {}
         self._follow(now_ms)
 
@@ -98,6 +99,8 @@ class Leadership:
     def check_lag(self, now_ms: int) -> None:
         """Let go of followers that fell behind."""
         if self._proposed is not None:
+            if self._is_unheard:
+                self._propose(self._proposed)
             return
         behind = {
             broker_id
@@ -116,8 +119,12 @@ class Leadership:
 
     # In-sync replicas.
 
+    def ask_again(self) -> None:
+        """What was proposed may have been lost on its way: propose it once more, with the next look."""
+        self._is_unheard = self._proposed is not None
+
     def _propose(self, isr: frozenset[int]) -> None:
-        self._proposed = isr
+        self._proposed, self._is_unheard = isr, False
         asked = self.state
         self._changer.propose(self.log, asked, isr, lambda confirmed: self._confirmed(asked, confirmed))
 
@@ -133,9 +140,10 @@ class Leadership:
         elif confirmed.error in NOT_NOW:
             self._proposed = None
         else:
-            # What we know is old, or we lead no more: the next LeaderAndIsr says. Until then the larger set counts, also because an
-            # earlier try may have been heard whose answer was lost.
+            # What we know is old, or we lead no more: the next LeaderAndIsr says. Any other error says nothing about the proposal: it
+            # is made again. Either way the larger set counts until then, for an earlier try may have been heard.
             logger.info("%s: change of the in-sync replicas refused with %d", self.log.partition, confirmed.error)
+            self._is_unheard = confirmed.error not in GIVE_UP
 
     # The high watermark.
 
@@ -179,5 +187,15 @@ class Leadership:
         return len(self.state.isr) >= min(min_isr, len(self.state.replicas))
 
 
+GIVE_UP = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
 NOT_NOW = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """The proposal was looked at and was not written; another one may be."""

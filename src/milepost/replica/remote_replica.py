@@ -6,15 +6,37 @@ that asks for what was the end at its previous fetch was caught up back then.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from milepost.segment.file_records import FileRecords
+
 UNKNOWN_OFFSET = -1
 
 
+class Place(NamedTuple):
+    """Where in a file an offset will be: the end of what was sent last, when that was the end of the log."""
+
+    offset: int
+    records: FileRecords
+    position: int
+
+
 class RemoteReplica:
-    __slots__ = ("_last_fetch_ms", "_last_leader_end", "broker_epoch", "broker_id", "caught_up_ms", "end_offset", "start_offset")
+    __slots__ = (
+        "_last_fetch_ms",
+        "_last_leader_end",
+        "broker_epoch",
+        "broker_id",
+        "caught_up_ms",
+        "end_offset",
+        "place",
+        "start_offset",
+    )
 
     def __init__(self, broker_id: int):
         self.broker_id = broker_id
         self.broker_epoch = -1
+        self.place: Place | None = None
         self.start_offset = UNKNOWN_OFFSET
         self.end_offset = UNKNOWN_OFFSET
         self.caught_up_ms = 0

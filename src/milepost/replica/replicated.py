@@ -94,8 +94,10 @@ class ReplicatedPartition(Partition):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_suspended or self._is_fenced() else ErrorCode.NONE
 
     def suspend(self) -> None:
-        """The registration in which this broker was made the leader is over."""
+        """The registration in which this broker was made the leader is over, and with it what it asked of ZooKeeper."""
         self.is_suspended = self.leadership is not None
+        if self.leadership is not None:
+            self.leadership.ask_again()
 
     def confirm(self, state: LeaderState) -> None:
         """The controller says what it said before; it may know of a change of the in-sync replicas whose answer we never got."""

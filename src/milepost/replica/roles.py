@@ -210,7 +210,7 @@ class Roles:
         """Followers that fell behind leave the in-sync replicas. To be called every half of `replica.lag.time.max.ms`."""
         now = self.clock.now_ms()
         for partition in list(self.replicas.partitions.values()):
-            if isinstance(partition, ReplicatedPartition) and partition.leadership is not None:
+            if isinstance(partition, ReplicatedPartition) and partition.leadership is not None and not partition.is_suspended:
                 partition.leadership.check_lag(now)
 
 

@@ -312,6 +312,17 @@ def test_reassignment_can_be_cancelled(town):
     assert answer[0] == 85
 
 
+def test_topic_that_is_deleted_while_it_moves_goes_when_it_has_moved(town):
+    town.create_topic("t", {0: (1, 2)})
+    town.ask(town.controller.alter_reassignments, {TopicPartition("t", 0): (2, 3)})
+    town.write(Create(znodes.delete_topic_path("t")))
+    assert znodes.topic_path("t") in town.server.nodes
+    alter(town, 1, (1, 2, 3))
+    town.turns.settle()
+    assert znodes.topic_path("t") not in town.server.nodes
+    assert znodes.delete_topic_path("t") not in town.server.nodes
+
+
 def test_reassignment_goes_on_under_the_next_controller(town):
     town.create_topic("t", {0: (2, 3)})
     partition = TopicPartition("t", 0)

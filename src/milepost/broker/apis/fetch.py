@@ -4,6 +4,8 @@ The answer waits until `min_bytes` are there or `max_wait_ms` is over; an error,
 once. The first partition with data gives at least one whole batch, however large. Records are not read here: the
 answer holds stretches of log files that go from disk to socket.
 
+A client that says where it stands (rack, version 11) may be sent to a replica that is nearer than the leader (KIP-392).
+
 From version 7 a client may keep a session and name only what changed; see `broker/fetch_sessions`.
 """
 
@@ -30,6 +32,7 @@ Result = FetchResponse.Response.Partition
 MAX_WAIT_SECONDS = 30.0
 TOP_ERROR_SINCE = 7
 BY_ID_SINCE = 13
+NO_REPLICA = -1
 ANY_REPLICA_SINCE = 11  # with a rack, or without one
 # Errors that tell the client something and leave the broker untroubled: Kafka does not count them as failed fetches.
 NEWS = frozenset(
@@ -57,6 +60,8 @@ class Wanted:
     partition: Partition | None = None
     told: tuple[int, int, int] | None = None
     only_leader: bool = False
+    rack: str = ""
+    """Where the client stands, if that decides which replica it reads from."""
 
     def find(self, broker: Broker) -> int:
         """Look the partition up, if that has not been done or it is gone; an error code when it is not here."""
@@ -102,6 +107,9 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     wanted = session.wanted()
+    if request.rack_id and broker.config.replica_selector_class is not None:
+        for each in wanted:
+            each.rack = request.rack_id
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     isolation = Isolation.COMMITTED if request.isolation_level == 1 else Isolation.UNCOMMITTED
 
@@ -158,7 +166,8 @@ def size_of(result: Result | None) -> int:
 
 def is_enough(results: Sequence[Result | None], min_bytes: int) -> bool:
     news = [result for result in results if result is not None]
-    return any(result.error_code for result in news) or sum(map(size_of, news)) >= min_bytes
+    is_news = any(result.error_code or result.preferred_read_replica >= 0 for result in news)
+    return is_news or sum(map(size_of, news)) >= min_bytes
 
 
 def read_all(
@@ -192,6 +201,11 @@ def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must
     if error_code:
         return refuse(part.partition, error_code)
     log = partition.log
+    nearer = broker.nearer_replica(partition, want.rack, part.fetch_offset) if want.rack else NO_REPLICA
+    if nearer != NO_REPLICA:
+        result = refuse(part.partition, ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.start_offset)
+        result.preferred_read_replica = nearer
+        return result
     try:
         fetched = log.read(part.fetch_offset, min(part.partition_max_bytes, left), isolation, must_have_one)
     except MilepostError as error:

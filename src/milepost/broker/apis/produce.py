@@ -116,7 +116,13 @@ def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartiti
 def answer_when_replicated(
     response: ProduceResponse, unacknowledged: Unacknowledged, request: ProduceRequest, context: Context
 ) -> None:
-    """Later, when all in-sync replicas have what was appended, or the client's time is over; and after an fsync where one is wanted."""
+    """Later, when all in-sync replicas have what was appended, or the client's time is over; and after an fsync where one is wanted.
+
+    What follows on the connection need not wait for that: a producer that sends several batches ahead has them replicated together.
+    """
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            part.records = None  # they are in the log, and the receive buffer is used again
 
     def replicated(errors: dict[TopicPartition, int]) -> None:
         for partition, _, part in unacknowledged:
@@ -129,6 +135,7 @@ def answer_when_replicated(
     context.broker.replicas.when_committed(
         ((partition, end_offset) for partition, end_offset, _ in unacknowledged), request.timeout_ms / 1000, replicated
     )
+    context.let_go()
 
 
 def answer_durably(response: ProduceResponse, request: ProduceRequest, context: Context) -> ProduceResponse | None:

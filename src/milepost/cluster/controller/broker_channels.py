@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from milepost.errors import MilepostError
@@ -53,6 +54,19 @@ class BrokerChannel:
         self._queue.append(Queued(request, version, on_answer))
         if not self._is_busy:
             self._send_next()
+
+    def when_told(self, then: Callable[[], object]) -> None:
+        """Call back when everything that is queued now has been answered."""
+        if not self._queue:
+            then()
+            return
+        last = self._queue[-1]
+
+        def answered(response: Any) -> None:
+            last.on_answer(response)
+            then()
+
+        self._queue[-1] = last._replace(on_answer=answered)
 
     def close(self) -> None:
         self._is_closed = True
@@ -100,6 +114,20 @@ class BrokerChannels:
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request, version, on_answer)
+
+    def when_told(self, broker_ids: Iterable[int], then: Callable[[], object]) -> None:
+        """Call back when these brokers have answered everything that is on its way to them; never, if one of them dies first."""
+        untold = {broker_id for broker_id in broker_ids if broker_id in self._channels}
+        if not untold:
+            then()
+
+        def told(broker_id: int) -> None:
+            untold.discard(broker_id)
+            if not untold:
+                then()
+
+        for broker_id in sorted(untold):
+            self._channels[broker_id].when_told(partial(told, broker_id))
 
     @property
     def waiting(self) -> int:

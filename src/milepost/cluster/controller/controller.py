@@ -58,7 +58,7 @@ class Controller:
         self.office = Office(term, settings, peers, timers)
         self.context = self.office.context
         self.deletion = TopicDeletion(self.office)
-        self.reassignment = Reassignment(self.office)
+        self.reassignment = Reassignment(self.office, self.deletion)
         self.brokers = BrokerChanges(self.office, self.deletion, self.reassignment)
         self.topics = TopicChanges(self.office, new_topic_id)
         self.isr = IsrChanges(self.office, self.reassignment)

@@ -6,7 +6,8 @@
               are deleted; the topic's znode lists the targets alone
     cancel    the same, back to the replicas there were
 
-What is in the znode is all there is to remember: another controller goes on where this one stopped.
+What is in the znode is all there is to remember: another controller goes on where this one stopped. A topic that somebody deletes
+meanwhile moves first and goes then.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
+from milepost.cluster.controller.topic_deletion import TopicDeletion
 from milepost.cluster.election import guarded, unguarded
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
@@ -43,8 +45,9 @@ def towards(current: Assignment, target: tuple[int, ...]) -> Assignment:
 
 
 class Reassignment:
-    def __init__(self, office: Office):
+    def __init__(self, office: Office, deletion: TopicDeletion):
         self.office = office
+        self.deletion = deletion
         self.context = office.context
 
     # Asking.
@@ -92,7 +95,7 @@ class Reassignment:
     def progress(self, partition: TopicPartition) -> Steps[None]:
         """Go on with one partition, as far as its in-sync replicas allow."""
         assignment = self.context.assignment(partition)
-        if not assignment.is_reassigned or self.context.is_deleting(partition):
+        if not assignment.is_reassigned or partition.topic in self.context.deletion_started:
             return
         found = yield from read_states([partition])
         if partition not in found:
@@ -124,7 +127,10 @@ class Reassignment:
             if partition in written.done:
                 break
         self.context.leadership[partition] = written.done[partition]
-        self.office.requests.lead_and_follow(assignment.replicas, partition, written.done[partition], assignment, is_new=False)
+        for broker_id in assignment.replicas:
+            # A new replica may be put into any directory; one that was there must not begin anew in another.
+            is_new = broker_id in assignment.adding
+            self.office.requests.lead_and_follow([broker_id], partition, written.done[partition], assignment, is_new=is_new)
         self.office.requests.send()
 
     def _finish(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
@@ -148,6 +154,9 @@ class Reassignment:
         self.office.requests.tell_everybody([partition])
         self.office.requests.send()
         logger.info("partition %s is now on %s", partition, list(final.replicas))
+        topic = partition.topic
+        if topic in self.context.deleting and all(each.topic != topic for each in self.context.reassigned):
+            yield from self.deletion.resume_for([topic])
 
     def _stop(self, partition: TopicPartition, broker_ids: Iterable[int]) -> Steps[None]:
         """Replicas that are no longer wanted. Nobody waits for their answers."""

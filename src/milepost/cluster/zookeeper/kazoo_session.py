@@ -8,6 +8,7 @@ answers is handed over to the loop (`post`): the logic never runs on a thread of
                         the connection that has just come back
     watches             a server forgets them with the connection, and kazoo does not set them again: when the connection is back, the
                         owner is told of each as if it had fired. It reads again then, and sees what it missed
+    no data             a node without data has none at all (null), not zero bytes: Kafka reads what is there
     chroot              `HOST:PORT,HOST:PORT/path`: made if it is missing, and unseen by the logic
 """
 
@@ -189,7 +190,11 @@ class KazooSession:
             return client.get_children_async(operation.path, watch=watch, include_data=True)
         if isinstance(operation, Create):
             return client.create_async(
-                operation.path, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequence, include_data=True
+                operation.path,
+                operation.data or None,
+                ephemeral=operation.ephemeral,
+                sequence=operation.sequence,
+                include_data=True,
             )
         if isinstance(operation, SetData):
             return client.set_async(operation.path, operation.data, operation.version)
@@ -199,6 +204,8 @@ class KazooSession:
         for each in operation.operations if isinstance(operation, Multi) else (operation,):
             if isinstance(each, Create):
                 transaction.create(each.path, each.data, ephemeral=each.ephemeral, sequence=each.sequence)
+                if not each.data:
+                    transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
             elif isinstance(each, SetData):
                 transaction.set_data(each.path, each.data, each.version)
             elif isinstance(each, Delete):
@@ -276,7 +283,7 @@ def stat_of(stat: Any) -> Stat:
 
 def result_of(operation: Operation, value: Any) -> Result:
     if isinstance(operation, Get):
-        return Result(data=value[0], stat=stat_of(value[1]))
+        return Result(data=value[0] or b"", stat=stat_of(value[1]))
     if isinstance(operation, Exists):
         return Result(stat=stat_of(value)) if value is not None else Result(Error.NO_NODE)
     if isinstance(operation, Children):

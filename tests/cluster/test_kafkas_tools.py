@@ -1,0 +1,117 @@
+"""Kafka's own tools, asked through a broker of Kafka's and through one of ours in the same cluster: they say the same, and do the same."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.clients.java_tools import JavaTools
+from tests.cluster.kafka_processes import MixedProcesses
+from tests.cluster.writing import Writer, create_topic, leaders, metadata, until
+
+pytestmark = [pytest.mark.kafka]
+
+SETTINGS = {"zookeeper.session.timeout.ms": "10000", "replica.lag.time.max.ms": "5000"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, zookeeper_server):
+    directory = tmp_path_factory.mktemp("tools")
+    place = f"{zookeeper_server.address}/{directory.name}"
+    with MixedProcesses(directory, place, ["milepost", "kafka", "milepost"], SETTINGS) as cluster:
+        until(lambda: sorted(metadata(cluster.bootstrap).brokers) == [1, 2, 3], "all are known")
+        create_topic(cluster, "visits", 3, 3)
+        with Writer(cluster.bootstrap, "visits", 3) as writer:
+            writer.wait_for(100)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def tools(cluster, tmp_path_factory):
+    """Asked through ours and through Kafka's."""
+    errors = tmp_path_factory.mktemp("errors")
+    made = [JavaTools("3.9.1", cluster.brokers[number].address, errors / f"{number}.err") for number in (1, 2)]
+    yield made
+    for each in made:
+        each.close()
+
+
+def test_topics_are_described_alike(tools):
+    ours, kafkas = (each.run("topics", "--describe", "--topic", "visits") for each in tools)
+    assert sorted(ours.splitlines()) == sorted(kafkas.splitlines())
+    assert len(re.findall(r"Leader: [123]\tReplicas: ", ours)) == 3
+
+
+def test_log_directories_have_the_same_sizes(tools):
+    ours, kafkas = (json.loads(each.run("log-dirs", "--describe", "--topic-list", "visits").splitlines()[-1]) for each in tools)
+    assert sizes(ours) == sizes(kafkas)
+    assert len(sizes(ours)) == 9
+    for number in range(3):
+        assert len({size for (_, partition), size in sizes(ours).items() if partition == f"visits-{number}"}) == 1
+
+
+def sizes(described):
+    return {
+        (broker["broker"], partition["partition"]): partition["size"]
+        for broker in described["brokers"]
+        for directory in broker["logDirs"]
+        for partition in directory["partitions"]
+    }
+
+
+def test_partition_is_moved_back_and_forth(cluster, tools, tmp_path):
+    create_topic(cluster, "moves", 1, 1)
+    for tool, target in zip(tools, (2, 1), strict=True):
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moves", "partition": 0, "replicas": [target]}]}))
+        tool.run("reassign-partitions", "--reassignment-json-file", str(plan), "--execute")
+        until(
+            lambda tool=tool, plan=plan: (
+                "is completed" in tool.run("reassign-partitions", "--reassignment-json-file", str(plan), "--verify")
+            ),
+            "the move is completed",
+        )
+        assert metadata(cluster.bootstrap).topics["moves"].partitions[0].replicas == [target]
+
+
+def test_preferred_leaders_are_elected(cluster, tools):
+    for tool in tools:
+        leader = leaders(cluster.bootstrap, "visits")[0]
+        assert cluster.brokers[leader].stop() == 0
+        until(lambda leader=leader: leaders(running(cluster), "visits")[0] != leader, "another leads")
+        cluster.brokers[leader].start()
+        until(lambda: len(metadata(cluster.bootstrap).topics["visits"].partitions[0].isrs) == 3, "all are in sync")
+        tool.run("leader-election", "--election-type", "preferred", "--topic", "visits", "--partition", "0")
+        until(lambda leader=leader: leaders(cluster.bootstrap, "visits")[0] == leader, "the preferred one leads")
+
+
+def running(cluster):
+    return ",".join(broker.address for broker in cluster.brokers.values() if broker.is_running)
+
+
+def test_settings_are_changed_through_one_and_seen_through_the_other(tools):
+    for changes, sees in (tools, tools[::-1]):
+        value = str(1_000_000 + len(changes.bootstrap) + tools.index(changes))
+        changes.run(
+            "configs", "--entity-type", "topics", "--entity-name", "visits", "--alter", "--add-config", f"retention.ms={value}"
+        )
+        until(
+            lambda sees=sees, value=value: (
+                f"retention.ms={value}" in sees.run("configs", "--entity-type", "topics", "--entity-name", "visits", "--describe")
+            ),
+            "the other sees it",
+        )
+
+
+def test_znodes_of_both_kinds_of_brokers_have_the_same_fields(cluster):
+    client = KazooClient(cluster.zookeeper)
+    client.start()
+    nodes = {number: json.loads(client.get(f"/brokers/ids/{number}")[0]) for number in (1, 2, 3)}
+    client.stop()
+    client.close()
+    assert {tuple(sorted(node)) for node in nodes.values()} == {tuple(sorted(nodes[2]))}
+    for node in nodes.values():
+        assert {key: type(value) for key, value in node.items()} == {key: type(value) for key, value in nodes[2].items()}
