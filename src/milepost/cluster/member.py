@@ -176,7 +176,8 @@ class Member:
             return  # the session ended during an election; the next one begins with its own
         logger.error("broker %d: %s", self.broker_id, error, exc_info=None if isinstance(error, MilepostError) else error)
         self.failure = error
-        self.on_failed(error)
+        if isinstance(error, MilepostError):
+            self.on_failed(error)
 
     # Settings.
 
