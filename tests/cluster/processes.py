@@ -31,6 +31,8 @@ def free_port() -> int:
 
 
 class BrokerProcess:
+    program = "milepost.cli"
+
     def __init__(self, broker_id: int, directory: Path, zookeeper: str, settings: dict[str, str]):
         self.broker_id = broker_id
         self.data = directory / f"broker-{broker_id}"
@@ -44,7 +46,7 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "-m", "milepost.cli", "serve", "-v", "--data", str(self.data)]
+        command = [sys.executable, "-m", self.program, "serve", "-v", "--data", str(self.data)]
         for name, value in {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", **self.settings}.items():
             command += ["-X", f"{name}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)
