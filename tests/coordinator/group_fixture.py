@@ -15,6 +15,7 @@ from milepost.broker.dispatch import module_name
 from milepost.clock import ManualClock
 from milepost.coordinator.groups import GroupCoordinator
 from milepost.coordinator.settings import GroupSettings
+from milepost.coordinator.transaction_admission import admit
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol import frames, headers
 from milepost.protocol.apis import BY_NAME
@@ -244,6 +245,9 @@ class GroupBench:
             GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             new_id=lambda: f"id{next(self.ids)}",
         )
+
+    def admit(self, *arguments: Any) -> None:
+        admit(self.transactions, *arguments)
 
     def advertised(self, listener: str) -> tuple[str, int]:
         return "127.0.0.1", 9092
