@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -25,9 +26,18 @@ SETTINGS = {
 }
 
 
+PORTS = range(15_000, 32_000)
+"""Below those that the system gives to clients: one of theirs may be taken while a broker is dead."""
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    for _ in range(1000):
+        try:
+            with socket.create_server(("127.0.0.1", random.choice(PORTS))) as listener:
+                return int(listener.getsockname()[1])
+        except OSError:
+            continue
+    raise AssertionError("no port is free")
 
 
 class BrokerProcess:

@@ -9,8 +9,8 @@ What differs, and why (docs/deviations.md has it, too):
                               milepost tells the living brokers once more; at the end of a move Kafka tells everybody once more. Neither
                               has news in it, and what has none is not compared.
     order in a request        Kafka's partitions come in the order of its hash tables.
-    `CUT`                     A broker that leaves is gone as soon as it may. What waits to be sent to it, and by it if it is the
-                              controller, is not sent any more: one of the two says less than the other. A new controller says it all.
+    `CUT`                     A broker that leaves is gone as soon as it may. What waits to be sent to it is not sent any more: one of
+                              the two hears less than the other.
     `HASTY`                   Proposals of a leader that the controller's own change overtook. It is a matter of milliseconds who is first.
 """
 
@@ -45,7 +45,7 @@ VERSIONS = {
     "2.3": {("LeaderAndIsr", 2), ("UpdateMetadata", 5), ("StopReplica", 1)},
 }
 CONTROLLERS = {1: 1, 2: 2, 3: 3, 4: 1}
-CUT = {"11": {2}, "24": {2}, "25": {1, 3}}
+CUT = {"11": {2}, "25": {1, 3}}
 HASTY = {"2 t-move-0 e2 isr[2, 3] pe3"}
 
 
