@@ -60,8 +60,8 @@ def test_broker_that_is_killed_and_comes_back_costs_nothing(cluster, whom):
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
         writer.wait_for(300)
         cluster.brokers[victim].kill()
+        until(lambda: victim not in leaders(cluster.bootstrap, TOPIC).values(), "others lead")
         writer.wait_for(600)
-        assert victim not in leaders(cluster.bootstrap, TOPIC).values()
         cluster.brokers[victim].start()
         writer.wait_for(300)
     assert not writer.failed
