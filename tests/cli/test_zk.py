@@ -73,6 +73,12 @@ def test_content_that_is_not_json_moves_no_cursor(place, writer):
     assert run("zk", "get", "/odd", *place).lines[1:] == ["\\x1b[2J\\xff{"]
 
 
+def test_node_without_data_is_shown_as_empty(place, writer):
+    writer.create("/looked-at/nothing", None)
+    assert run("zk", "tree", "/nothing", *place).lines == ["/nothing"]
+    assert len(run("zk", "get", "/nothing", *place).lines) == 1
+
+
 def test_watch_tells_what_is_created_changed_and_deleted(place, writer):
     command = [sys.executable, "-m", "milepost.cli", "zk", "watch", *place, "--max-changes", "4", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -25,12 +26,23 @@ SETTINGS = {
 }
 
 
+PORTS = range(15_000, 32_000)
+"""Below those that the system gives to clients: one of theirs may be taken while a broker is dead."""
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    for _ in range(1000):
+        try:
+            with socket.create_server(("127.0.0.1", random.choice(PORTS))) as listener:
+                return int(listener.getsockname()[1])
+        except OSError:
+            continue
+    raise AssertionError("no port is free")
 
 
 class BrokerProcess:
+    program = "milepost.cli"
+
     def __init__(self, broker_id: int, directory: Path, zookeeper: str, settings: dict[str, str]):
         self.broker_id = broker_id
         self.data = directory / f"broker-{broker_id}"
@@ -44,7 +56,7 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "-m", "milepost.cli", "serve", "-v", "--data", str(self.data)]
+        command = [sys.executable, "-m", self.program, "serve", "-v", "--data", str(self.data)]
         for name, value in {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", **self.settings}.items():
             command += ["-X", f"{name}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.protocol.messages import UpdateMetadataRequest
-from tests.cluster.processes import ClusterProcesses, free_port
+from tests.cluster.processes import BrokerProcess, ClusterProcesses, free_port
 from tests.cluster.writing import (
     Writer,
     create_topic,
@@ -60,8 +60,8 @@ def test_broker_that_is_killed_and_comes_back_costs_nothing(cluster, whom):
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
         writer.wait_for(300)
         cluster.brokers[victim].kill()
+        until(lambda: victim not in leaders(cluster.bootstrap, TOPIC).values(), "others lead")
         writer.wait_for(600)
-        assert victim not in leaders(cluster.bootstrap, TOPIC).values()
         cluster.brokers[victim].start()
         writer.wait_for(300)
     assert not writer.failed
@@ -182,3 +182,14 @@ def consume(consumer, count):
         assert time.monotonic() < deadline, f"{len(found)} of {count}"
         found += [each.value().decode() for each in consumer.consume(min(100, count - len(found)), 1) if each.error() is None]
     return found
+
+
+def test_second_broker_with_the_same_id_gives_up_and_says_why(cluster, tmp_path):
+    stranger = BrokerProcess(1, tmp_path / "stranger", cluster.zookeeper, {})
+    stranger.data.parent.mkdir()
+    stranger.start(wait=False)
+    assert stranger.process is not None
+    assert stranger.process.wait(30) != 0
+    assert "a broker with id 1 is registered already: give this one another broker.id" in stranger.text()
+    assert "Traceback" not in stranger.text()
+    assert sorted(metadata(cluster.bootstrap).brokers) == [1, 2, 3]

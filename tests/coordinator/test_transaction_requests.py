@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from milepost.broker.apis import (
     list_transactions,
 )
 from milepost.coordinator.transaction import Producer
+from milepost.coordinator.transaction_admission import admit
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import BatchMetadata, ProducerEntry
 from milepost.protocol.messages import (
@@ -50,6 +52,8 @@ class Desk(Bench):
             replicas=SimpleNamespace(partition=self.hosted.get),
             clock=self.clock,
             missing_topic=lambda name: 3,
+            missing_partition=lambda name: 3,
+            admit=partial(admit, self.coordinator),
         )
 
     def ask(self, handler: Any, request: Any, version: int) -> Any:

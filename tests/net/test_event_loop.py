@@ -52,6 +52,26 @@ def test_timer_that_was_cancelled_does_not_run(loop, clock):
     assert ran == []
 
 
+def test_many_that_were_cancelled_are_forgotten_and_the_others_keep_their_order(loop, clock):
+    ran = []
+    for number in range(5000):
+        timer = loop.later(30 + number / 1000, lambda number=number: ran.append(number))
+        if number % 10:
+            timer.cancel()
+    assert len(loop._timers) < 1600
+    clock.now += 40
+    loop.run_once(0)
+    assert ran == list(range(0, 5000, 10))
+
+
+def test_task_posted_on_the_loops_own_thread_runs_in_the_same_pass(loop):
+    ran = []
+    loop.later(0, lambda: loop.post(loop.stop))
+    loop.later(0, lambda: loop.post(lambda: ran.append("posted")))
+    loop.run()
+    assert ran == ["posted"]
+
+
 def test_timer_that_falls_due_while_something_else_runs_is_next(loop, clock):
     ran = []
 

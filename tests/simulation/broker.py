@@ -100,6 +100,7 @@ class SimulatedBroker:
         broker.assemble(process, self.session, SimulatedPeers(self.network, process, self.broker_id), endpoints)
         self._note_appends()
         broker.member.on_registered = self._registered
+        broker.member.on_failed = lambda error: self._ends(process, error)
         broker.member.start()
         self._upkeep()
 
@@ -125,10 +126,23 @@ class SimulatedBroker:
     def _upkeep(self) -> None:
         self.broker.logs.tick()
         if self.broker.member.failure is not None and self._early is not None:
-            self.world.note(f"{self.name} cannot start: {self.broker.member.failure}")
-            self.crash(is_power_failure=False)
-            self.world.after(RESTART_SECONDS, self.start)
+            self._ends(self.process, self.broker.member.failure)
         self.process.later(UPKEEP_SECONDS, self._upkeep)
+
+    def _ends(self, process: Process, error: Exception) -> None:
+        """A broker that cannot be a member of the cluster ends by itself; whoever watches over it starts it again."""
+
+        def restart() -> None:
+            if not self.is_up:
+                self.start()
+
+        def end() -> None:
+            if process.is_alive:
+                self.world.note(f"{self.name} ends: {error}")
+                self.crash(is_power_failure=False)
+                self.world.after(RESTART_SECONDS, restart)
+
+        self.world.at(self.world.now, end)
 
     def crash(self, *, is_power_failure: bool) -> None:
         assert self.is_up

@@ -37,10 +37,10 @@ class ClusterDispatcher(Dispatcher):
         self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
 
     def handler_of(self, api: Api) -> ApiHandler:
-        if module_name(api) not in self._own:
-            return super().handler_of(api)
         handler = self._handlers.get(api.key)
         if handler is None:
+            if module_name(api) not in self._own:
+                return super().handler_of(api)
             handler = import_module(f"milepost.broker.cluster_apis.{module_name(api)}").handle
             self._handlers[api.key] = handler
         return handler

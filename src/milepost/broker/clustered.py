@@ -26,6 +26,7 @@ from milepost.broker.coordinator_log import configs_of_offsets, configs_of_trans
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.housekeeping import Loop
 from milepost.broker.marker_sender import MarkerSender
+from milepost.broker.nearest_replica import nearest_replica
 from milepost.broker.replicated_topic import ReplicatedTopic
 from milepost.broker.transaction_verification import ask_coordinator
 from milepost.clock import Clock
@@ -59,7 +60,6 @@ from milepost.replica.metadata import BrokerInfo, Endpoint
 from milepost.replica.metadata_cache import NO_CONTROLLER
 from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ class ClusteredBroker(Broker):
         )
         self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
         self.leaving = Leaving(self.member, self.link, self.versions, loop)
+        self.roles.is_leaving = lambda: self.leaving.is_leaving
         self.topics = ClusterTopics(self)
         self.settings = ClusterSettings(self)
         self.offsets_topic = ReplicatedTopic(
@@ -200,6 +201,7 @@ class ClusteredBroker(Broker):
         member.on_settings = self.settings.take_all
         member.on_changed_settings = self.settings.changed
         member.on_expired_session = roles.suspend
+        member.on_failed = self._cannot_be_member
         self.logs.on_offline = self._directory_failed
         self.logs.goes_offline_when_full = True
         roles.on_leader = self.coordinators.leads
@@ -326,6 +328,14 @@ class ClusteredBroker(Broker):
             if partition is not None:
                 purgatory.check(partition.committed_key)
 
+    def _cannot_be_member(self, error: Exception) -> None:
+        """Another broker has our id, or ours is another cluster: nothing that is served here would be right."""
+
+        def end() -> None:
+            raise error
+
+        self.loop.post(end)
+
     def _directory_failed(self, path: str) -> None:
         """The controller is told; it asks what is lost with the directory, and has others lead it."""
         logger.error("data directory %s failed: the controller is told", path)
@@ -342,19 +352,7 @@ class ClusteredBroker(Broker):
         return follower_fetches.answer(request, context, self)
 
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
-        here = self.cluster.brokers.get(self.node_id)
-        if not isinstance(partition, ReplicatedPartition) or partition.leadership is None or (here and here.rack == rack):
-            return -1
-        leadership, brokers = partition.leadership, self.cluster.brokers
-        near = [
-            replica
-            for broker_id, replica in leadership.remote.items()
-            if broker_id in leadership.state.isr
-            and broker_id in brokers
-            and brokers[broker_id].rack == rack
-            and replica.start_offset <= offset <= replica.end_offset
-        ]
-        return max(near, key=lambda replica: replica.end_offset).broker_id if near else -1
+        return nearest_replica(partition, rack, offset, self.node_id, self.cluster.brokers)
 
     def missing_partition(self, name: TopicPartition) -> int:
         known = self.cluster.has_partition(name.topic, name.partition)

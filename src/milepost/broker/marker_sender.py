@@ -1,15 +1,18 @@
 """Markers that end a transaction, brought to whoever leads each partition: written here, or sent to another broker (WriteTxnMarkers).
 
-A partition that is not known any more was deleted (3). One whose leader is not known or does not answer is for later: 6, and whoever asked
-tries again.
+A partition whose leader is not known or does not answer is for later: 6, and whoever asked tries again. One that was deleted is told with
+3: nothing is left to be ended. That a broker does not know a partition is no proof of that, for one that has just started knows nothing
+yet; ZooKeeper is asked whether the topic is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.transaction_markers import MarkerWriter
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Error, Exists, Result
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import WriteTxnMarkersRequest
@@ -50,10 +53,10 @@ class MarkerSender:
             errors.update(codes)
             waiting.discard(leader)
             if not waiting:
-                done(errors)
+                self._make_sure(errors, done)
 
         if not by_leader:
-            done(errors)
+            self._make_sure(errors, done)
         for leader, names in by_leader.items():
             if leader == self._broker.node_id:
                 self._here(
@@ -73,6 +76,20 @@ class MarkerSender:
                     topics=topics_of(names),
                 )
                 self._send(leader, marker, names, lambda codes, leader=leader: answered(leader, codes))  # type: ignore[misc]
+
+    def _make_sure(self, errors: dict[TopicPartition, int], done: Callable[[dict[TopicPartition, int]], None]) -> None:
+        unknown = [name for name, code in errors.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if not unknown:
+            done(errors)
+            return
+
+        def looked(answers: Sequence[Result]) -> None:
+            for name, answer in zip(unknown, answers, strict=True):
+                if answer.error is not Error.NO_NODE:
+                    errors[name] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            done(errors)
+
+        self._broker.member.look([Exists(znodes.topic_path(name.topic)) for name in unknown], looked)
 
     def _send(
         self, leader: int, marker: Marker, names: list[TopicPartition], done: Callable[[dict[TopicPartition, int]], None]

@@ -104,6 +104,16 @@ def unguarded(results: Sequence[Result]) -> list[Result]:
     return found
 
 
+def insist(term: Term, writes: Sequence[Create | SetData | Delete]) -> Steps[None]:
+    """Guarded writes that may be made twice, repeated until none of their answers was lost. Raises Deposed when the key does not fit."""
+    remaining = list(writes)
+    while remaining:
+        answers = unguarded((yield guarded(term, remaining)))
+        # From the first that was lost on: those behind it may have failed for want of it.
+        lost = next((place for place, answer in enumerate(answers) if answer.error is Error.CONNECTION_LOSS), len(answers))
+        remaining = remaining[lost:]
+
+
 def resign(term: Term) -> Steps[None]:
     """Give the office up, if it is still ours: the others are told by their watches."""
     yield guarded(term, [Delete(znodes.CONTROLLER)])

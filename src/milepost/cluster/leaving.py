@@ -1,6 +1,7 @@
 """A broker that stops politely: the controller moves what it leads to others first (ControlledShutdown).
 
-The answer names what it still leads. That is tried again a few times; then it goes anyway, and the others notice.
+The answer names what it still leads. That is tried again a few times; then it goes anyway, and the others notice. If it is the controller
+itself, the others are told first who leads now, as long as they listen.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("milepost.cluster")
 
 ANSWER_SECONDS = 10.0
+TELLING_SECONDS = 0.02
+TELLING_TRIES = 50
 
 
 class Leaving:
@@ -50,7 +53,7 @@ class Leaving:
             is_open = False
             given_up.cancel()
             if response.error_code == 0 and not response.remaining_partitions:
-                done()
+                self._when_told(done)
             elif tries_left <= 1:
                 logger.warning("broker %d stops though it leads partitions that nobody else can", self._member.broker_id)
                 done()
@@ -74,3 +77,10 @@ class Leaving:
             answered,
             purpose="shutdown",
         )
+
+    def _when_told(self, done: Callable[[], object], tries_left: int = TELLING_TRIES) -> None:
+        controller = self._member.controller
+        if controller is None or not controller.office.channels.waiting or not tries_left:
+            done()
+        else:
+            self._timers.later(TELLING_SECONDS, lambda: self._when_told(done, tries_left - 1))

@@ -16,7 +16,7 @@ What a controller says is believed when it is the one in ZooKeeper: its id and e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from milepost.cluster.election import Deposed, Elected, Term, elect, read_contro
 from milepost.cluster.registration import BrokerIdTaken
 from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Exists, Get, WatchEvent
+from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.errors import MilepostError
 from milepost.replica.peers import Peers
@@ -75,6 +75,8 @@ class Member:
         self.on_changed_settings: Callable[[str, dict[str, str]], object] = lambda entity, configs: None
         self.on_registered: Callable[[], object] = lambda: None
         self.on_expired_session: Callable[[], object] = lambda: None
+        self.on_failed: Callable[[Exception], object] = lambda error: None
+        """This broker cannot be a member any more: another one has its id, or it is of another cluster."""
         self._session = session
         self._peers = peers
         self._timers = timers
@@ -101,6 +103,10 @@ class Member:
     def run(self, steps: Steps[Any], done: Callable[[Any], object] = lambda result: None) -> None:
         """Work on ZooKeeper on behalf of this broker, after everything that came before."""
         self._runner.run(steps, done)
+
+    def look(self, operations: Sequence[Operation], done: Callable[[Sequence[Result]], None]) -> None:
+        """Ask ZooKeeper now, beside that queue. `done` is always called, with errors if the session ends."""
+        self._session.submit(operations, done)
 
     @property
     def is_controller(self) -> bool:
@@ -170,6 +176,8 @@ class Member:
             return  # the session ended during an election; the next one begins with its own
         logger.error("broker %d: %s", self.broker_id, error, exc_info=None if isinstance(error, MilepostError) else error)
         self.failure = error
+        if isinstance(error, MilepostError):
+            self.on_failed(error)
 
     # Settings.
 

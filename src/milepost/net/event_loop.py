@@ -35,8 +35,11 @@ OnReady = Callable[[int], None]
 Poll = Callable[[float, float], list[tuple[int, int]]]
 
 
+LEAST_TIMERS = 1000
+
+
 class Timer:
-    """A task that waits for its time. Cancelling is free: the heap forgets it when it comes up."""
+    """A task that waits for its time. Cancelling is free: the heap forgets it when it comes up, or when most of it is like that."""
 
     __slots__ = ("due", "task")
 
@@ -56,6 +59,7 @@ class EventLoop:
         self._busy_poll = busy_poll
         self._handlers: dict[int, OnReady] = {}
         self._timers: list[tuple[float, int, Timer]] = []
+        self._most_timers = LEAST_TIMERS
         self._order = count()
         self._posted: deque[Task] = deque()
         self._waker, self._waked = socket.socketpair()
@@ -98,6 +102,11 @@ class EventLoop:
 
     def _push(self, timer: Timer) -> None:
         heapq.heappush(self._timers, (timer.due, next(self._order), timer))
+        if len(self._timers) > self._most_timers:
+            # Requests that wait for replicas have half a minute, and are mostly answered after a millisecond.
+            self._timers[:] = [entry for entry in self._timers if entry[2].task is not None]
+            heapq.heapify(self._timers)
+            self._most_timers = max(LEAST_TIMERS, 2 * len(self._timers))
 
     def post(self, task: Task) -> None:
         """Have `task` run on the loop's thread. Safe from any thread; on the loop's own, at the end of this pass."""

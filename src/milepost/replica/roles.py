@@ -61,6 +61,7 @@ class Roles:
         self.max_lag_ms = max_lag_ms
         self.broker_epoch = broker_epoch
         self.is_fenced = is_fenced
+        self.is_leaving: Callable[[], bool] = lambda: False
         self.controller_epoch = 0
         self.on_leader: Callable[[ReplicatedPartition], object] = lambda partition: None
         self.on_follower: Callable[[ReplicatedPartition], object] = lambda partition: None
@@ -151,7 +152,9 @@ class Roles:
             if was_leader:
                 logger.info("%s: broker %d leads from epoch %d on", partition.name, state.leader, state.leader_epoch)
             self.on_follower(partition)
-            self.fetchers.follow(partition)
+            # What we hand over because we leave we do not follow: the new leader would count on us again, and wait.
+            if not (was_leader and self.is_leaving()):
+                self.fetchers.follow(partition)
         # Producers that wait for other replicas, and consumers that wait for records: somebody else answers them now.
         self._wake(partition)
 

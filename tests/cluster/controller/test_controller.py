@@ -6,7 +6,7 @@ import pytest
 
 from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Multi, SetData
+from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
 from milepost.log.partition_name import TopicPartition
 from tests.cluster.controller.town import Town
 from tests.simulation.zookeeper import ModelSession
@@ -117,6 +117,25 @@ def test_change_of_the_in_sync_replicas_whose_answer_is_lost_was_made(town):
     verdict = verdicts[TopicPartition("t", 0)]
     assert (error, verdict.error, verdict.state.isr, verdict.state.partition_epoch) == (0, 0, (1, 2), 1)
     assert town.state("t", 0) == (1, 0, [1, 2], 1)
+
+
+def test_topic_is_deleted_though_the_answers_of_zookeeper_are_lost(town, monkeypatch):
+    town.create_topic("t", {0: (1, 2, 3)})
+    submit = ModelSession.submit
+    lost = []
+
+    def lossy(self, operations, done):
+        if not lost and any(isinstance(each, Multi) and "Delete(" in str(each) for each in operations):
+            lost.append(operations)
+            done([Result(Error.CONNECTION_LOSS)] * len(operations))
+        else:
+            submit(self, operations, done)
+
+    monkeypatch.setattr(ModelSession, "submit", lossy)
+    town.write(Create(znodes.delete_topic_path("t")))
+    assert lost
+    assert znodes.topic_path("t") not in town.server.nodes
+    assert znodes.delete_topic_path("t") not in town.server.nodes
 
 
 def test_requests_that_wait_when_a_controllers_time_ends_are_sent_to_the_next(town):

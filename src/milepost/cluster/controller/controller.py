@@ -29,7 +29,7 @@ from milepost.cluster.controller.reassignment import Answer, Reassignment
 from milepost.cluster.controller.states import ReplicaStatus
 from milepost.cluster.controller.topic_changes import TopicChanges
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import Term, guarded
+from milepost.cluster.election import Term, insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
@@ -118,7 +118,7 @@ class Controller:
         old = [f"{znodes.ISR_CHANGES}/{name}" for name in isr_changes.children]
         old += [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in log_dir_events.children]
         if old:
-            yield guarded(self.office.term, [Delete(path) for path in old])
+            yield from insist(self.office.term, [Delete(path) for path in old])
         context.brokers = yield from read_brokers()
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
@@ -186,7 +186,7 @@ class Controller:
         failed = {znodes.failed_broker(answer.data) for answer in answers if answer.ok}
         replicas = self.context.replicas_on(broker_id for broker_id in self.context.brokers if broker_id in failed)
         yield from self.office.replicas.change(replicas, ReplicaStatus.ONLINE)
-        yield guarded(self.office.term, [Delete(path) for path in paths])
+        yield from insist(self.office.term, [Delete(path) for path in paths])
 
     def _told_to_lead(self, broker_id: int, response: Any) -> None:
         names = {each.topic_id: each.partition_errors for each in response.topics}
@@ -219,7 +219,7 @@ class Controller:
         for partition, (error, message) in answers.items():
             if error:
                 logger.warning("reassignment of %s is refused: %s", partition, message)
-        yield guarded(self.office.term, [Delete(znodes.REASSIGN_PARTITIONS)])
+        yield from insist(self.office.term, [Delete(znodes.REASSIGN_PARTITIONS)])
 
     def _legacy_preferred_election(self) -> Steps[None]:
         (found,) = yield [Get(znodes.PREFERRED_ELECTION)]
@@ -228,7 +228,7 @@ class Controller:
             return
         wanted = znodes.parse_partition_list(found.data) or []
         yield from self.moves.elect([TopicPartition(*name) for name in wanted], PREFERRED)
-        yield guarded(self.office.term, [Delete(znodes.PREFERRED_ELECTION)])
+        yield from insist(self.office.term, [Delete(znodes.PREFERRED_ELECTION)])
 
     # Requests of brokers and clients.
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.reassignment import Reassignment
-from milepost.cluster.election import guarded
+from milepost.cluster.election import insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Get
 from milepost.cluster.zookeeper.session import Steps
@@ -121,5 +121,5 @@ class IsrChanges:
         self.context.leadership |= yield from read_states(known)
         self.office.requests.tell_everybody(known)
         self.office.requests.send()
-        yield guarded(self.office.term, [Delete(path) for path in paths])
+        yield from insist(self.office.term, [Delete(path) for path in paths])
         yield from self.go_on_moving(known)

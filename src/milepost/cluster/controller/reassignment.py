@@ -20,7 +20,7 @@ from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import guarded, unguarded
+from milepost.cluster.election import insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Steps
@@ -173,7 +173,7 @@ class Reassignment:
     def _write(self, topic: str) -> Steps[None]:
         node = TopicNode(dict(self.context.assignments[topic]), self.context.topic_ids.get(topic))
         data = znodes.topic(node, self.office.settings.versions.topic_znode)
-        unguarded((yield guarded(self.office.term, [SetData(znodes.topic_path(topic), data)])))
+        yield from insist(self.office.term, [SetData(znodes.topic_path(topic), data)])
 
     # Going on.
 

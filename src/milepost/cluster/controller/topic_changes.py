@@ -12,7 +12,7 @@ from collections.abc import Callable
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import guarded, unguarded
+from milepost.cluster.election import insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
@@ -77,7 +77,7 @@ class TopicChanges:
 
     def _write(self, topic: str, node: TopicNode) -> Steps[None]:
         data = znodes.topic(node, self.office.settings.versions.topic_znode)
-        unguarded((yield guarded(self.office.term, [SetData(znodes.topic_path(topic), data)])))
+        yield from insist(self.office.term, [SetData(znodes.topic_path(topic), data)])
 
     def _bring_online(self, partitions: list[TopicPartition]) -> Steps[None]:
         replicas = [Replica(partition, each) for partition in partitions for each in self.context.replicas_of(partition)]

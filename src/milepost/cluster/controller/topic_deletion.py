@@ -17,7 +17,7 @@ from typing import Any
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import guarded, unguarded
+from milepost.cluster.election import insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
 from milepost.cluster.zookeeper.session import Steps
@@ -128,7 +128,7 @@ class TopicDeletion:
         logger.info("topic %s is deleted", topic)
 
     def _delete(self, paths: list[str]) -> Steps[None]:
-        unguarded((yield guarded(self.office.term, [Delete(path) for path in paths])))
+        yield from insist(self.office.term, [Delete(path) for path in paths])
 
 
 def deleted_in(request: StopReplicaRequest) -> list[TopicPartition]:

@@ -126,8 +126,9 @@ class ZooKeeperReader:
         )
 
 
-def _znode(path: str, data: bytes, stat: Any) -> Znode:
-    return Znode(path, data, stat.version, stat.czxid, stat.ephemeralOwner, stat.numChildren)
+def _znode(path: str, data: bytes | None, stat: Any) -> Znode:
+    # Kafka makes its directories with no data at all, which is not the same as empty; nobody needs to know.
+    return Znode(path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner, stat.numChildren)
 
 
 def _joined(parent: str, name: str) -> str:

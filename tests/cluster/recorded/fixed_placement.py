@@ -1,0 +1,15 @@
+"""`python -m tests.cluster.recorded.fixed_placement serve ...`: milepost, but the first partition of a topic goes to the first broker.
+
+Kafka and milepost begin at a random broker. The recorded cluster's internal topics began at broker 1.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from milepost.broker import cluster_topics
+from milepost.cli.main import main
+
+if __name__ == "__main__":
+    cluster_topics.assign_replicas = functools.partial(cluster_topics.assign_replicas, start=0)
+    main(prog_name="milepost")

@@ -1,0 +1,157 @@
+"""A member's life over the model of ZooKeeper: registered, controller, expired, back; and what keeps it from being one."""
+
+from __future__ import annotations
+
+from milepost.cluster.controller.office import ControllerSettings
+from milepost.cluster.member import Member, MemberSettings
+from milepost.cluster.protocol_versions import LATEST
+from milepost.cluster.told import ToldCluster
+from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper.operations import Create, SetData
+from milepost.replica.metadata import Endpoint
+from tests.simulation.turns import Turns
+from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
+
+SESSION_SECONDS = 6.0
+
+
+class Silence:
+    """Nobody is told anything."""
+
+    def send(self, *arguments, **options):
+        pass
+
+    def forget(self, broker_id):
+        pass
+
+
+class Clock:
+    def now_ms(self):
+        return 1_700_000_000_000
+
+
+class Town:
+    def __init__(self):
+        self.turns = Turns()
+        self.server = ModelZooKeeper()
+        self.sessions = {}
+        self.told = []
+
+    def join(self, broker_id, **options):
+        session = ModelSession(self.server, self.turns)
+        endpoints = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9090 + broker_id),)
+        settings = MemberSettings(
+            znodes.BrokerNode(endpoints),
+            ControllerSettings(broker_id, LATEST, "PLAINTEXT"),
+            SESSION_SECONDS,
+            "cluster-of-the-first-one",
+            **options,
+        )
+        member = Member(
+            settings,
+            session,
+            Silence(),
+            self.turns,
+            self.turns.monotonic,
+            Clock(),
+            ToldCluster(broker_id, {}),
+            lambda: "A" * 22,
+        )
+        member.on_registered = lambda: self.told.append(("registered", broker_id))
+        member.on_expired_session = lambda: self.told.append(("expired", broker_id))
+        member.on_failed = lambda error: self.told.append(("failed", str(error)))
+        self.sessions[broker_id] = session
+        member.start()
+        self.turns.advance(1)
+        return member
+
+    def data(self, path):
+        return self.server.nodes[path].data
+
+    def write(self, *operations):
+        admin = ModelSession(self.server, self.turns)
+        admin.session_id = -99
+        for operation in operations:
+            assert self.server.carry_out(admin, operation).ok
+        self.turns.advance(1)
+
+
+def test_first_member_makes_the_cluster_and_is_its_controller():
+    town = Town()
+    first, second = town.join(1), town.join(2)
+    assert (first.is_controller, second.is_controller) == (True, False)
+    assert (first.cluster.elected_id, second.cluster.elected_id) == (1, 1)
+    assert town.data("/cluster/id") == b'{"version":"1","id":"cluster-of-the-first-one"}'
+    assert first.broker_epoch < second.broker_epoch == town.server.nodes["/brokers/ids/2"].czxid
+
+
+def test_expired_controller_is_followed_by_another_and_registers_anew():
+    town = Town()
+    first, second = town.join(1), town.join(2)
+    epoch = first.broker_epoch
+    town.sessions[1].expire()
+    town.turns.advance(2)
+    assert town.told == [("registered", 1), ("registered", 2), ("expired", 1), ("registered", 1)]
+    assert first.broker_epoch > epoch
+    assert (first.is_controller, second.is_controller) == (False, True)
+    assert town.data("/controller_epoch") == b"2"
+
+
+def test_own_node_of_the_session_before_is_waited_for():
+    """A broker that was killed and started again before ZooKeeper missed it."""
+    town = Town()
+    town.join(1)
+    killed = town.sessions[1]
+    again = town.join(1)
+    assert not again.is_registered
+    town.server.end_session(killed)
+    town.turns.advance(1)
+    assert again.is_registered
+
+
+def test_id_that_another_broker_keeps_is_given_up_after_a_session_and_a_half():
+    town = Town()
+    town.join(1)
+    second = town.join(1)
+    town.turns.advance(SESSION_SECONDS * 1.5)
+    assert not second.is_registered
+    assert town.told == [
+        ("registered", 1),
+        ("failed", "a broker with id 1 is registered already: give this one another broker.id"),
+    ]
+
+
+def test_one_that_may_not_be_controller_is_not():
+    town = Town()
+    quiet = town.join(1, may_be_controller=False)
+    assert "/controller" not in town.server.nodes
+    other = town.join(2)
+    assert (quiet.is_controller, other.is_controller, quiet.cluster.elected_id) == (False, True, 2)
+
+
+def test_controller_is_believed_when_zookeeper_names_it():
+    town = Town()
+    first, second = town.join(1), town.join(2)
+    said = []
+    for controller_id, epoch in ((1, 1), (2, 1), (1, 2), (1, 0)):
+        second.trust(controller_id, epoch, said.append)
+        town.turns.advance(1)
+    assert said == [True, False, False, True]  # an older one says so itself, by its epoch
+    assert first.is_controller
+
+
+def test_change_of_settings_is_heard_by_everybody():
+    town = Town()
+    heard = []
+    for member in (town.join(1), town.join(2)):
+        member.on_changed_settings = lambda entity, configs, number=member.broker_id: heard.append((number, entity, configs))
+    town.write(
+        Create("/config/topics/visits", znodes.config({"retention.ms": "5"})),
+        Create("/config/changes/config_change_", znodes.config_change("topics/visits"), sequence=True),
+    )
+    assert heard == [(1, "topics/visits", {"retention.ms": "5"}), (2, "topics/visits", {"retention.ms": "5"})]
+    town.write(
+        SetData("/config/topics/visits", znodes.config({})),
+        Create("/config/changes/config_change_", znodes.config_change("topics/visits"), sequence=True),
+    )
+    assert heard[2:] == [(1, "topics/visits", {}), (2, "topics/visits", {})]
