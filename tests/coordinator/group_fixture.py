@@ -246,9 +246,6 @@ class GroupBench:
             new_id=lambda: f"id{next(self.ids)}",
         )
 
-    def admit(self, *arguments: Any) -> None:
-        admit(self.transactions, *arguments)
-
     def advertised(self, listener: str) -> tuple[str, int]:
         return "127.0.0.1", 9092
 
