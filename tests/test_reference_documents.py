@@ -34,7 +34,12 @@ def default_of(prop: Property) -> str:
 
 def allowed_by(prop: Property) -> str:
     text = prop.allowed().replace("|", "\\|").replace(f"a number from {-DOUBLE_MAX} to {DOUBLE_MAX}", "a number")
-    for bound, word in ((str(2**63 - 1), "2^63-1"), (str(-(2**63)), "-2^63"), (str(2**31 - 1), "2^31-1"), (str(-(2**31)), "-2^31")):
+    for bound, word in (
+        (str(2**63 - 1), "2^63-1"),
+        (str(-(2**63)), "-2^63"),
+        (str(2**31 - 1), "2^31-1"),
+        (str(-(2**31)), "-2^31"),
+    ):
         text = text.replace(bound, word)
     return text
 
@@ -65,7 +70,9 @@ def test_broker_property_of_logs_has_its_row(prop):
 
 
 def test_configuration_page_has_no_row_for_a_property_that_is_gone():
-    rows = {topic_row(prop) for prop in properties(LogConfig).values()} | {broker_row(prop) for prop in properties(BrokerConfig).values()}
+    rows = {topic_row(prop) for prop in properties(LogConfig).values()} | {
+        broker_row(prop) for prop in properties(BrokerConfig).values()
+    }
     listed = [line for line in (DOCS / "configuration.md").read_text().splitlines() if line.startswith("| `")]
     assert [line for line in listed if line not in rows] == []
 
@@ -93,7 +100,10 @@ def test_command_has_its_section(name):
 def test_every_option_of_every_command_is_on_the_page():
     page = (DOCS / "cli.md").read_text()
     options = [
-        (name, parameter.opts[0]) for name, command in commands() for parameter in command.params if isinstance(parameter, click.Option)
+        (name, parameter.opts[0])
+        for name, command in commands()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
     ]
     assert [option for option in options if f"`{option[1]}" not in page] == []
 
@@ -112,9 +122,29 @@ def test_every_field_of_a_value_is_on_the_page(value):
 def test_every_public_method_of_a_log_is_on_the_page():
     page = (DOCS / "python-api.md").read_text()
     for_owners = {
-        *("ensure_writable", "refuse", "fail", "complete", "replay_producers", "close_handles", "begin_close", "end_close", "settle"),
+        *(
+            "ensure_writable",
+            "refuse",
+            "fail",
+            "complete",
+            "replay_producers",
+            "close_handles",
+            "begin_close",
+            "end_close",
+            "settle",
+        ),
         # What a broker has done beside its loop.
-        *("aside", "files_from", "flush_aside", "flush_before_answer", "snapshot_aside", "swap", "sync_aside", "unlink_later"),
+        *(
+            "aside",
+            "files_from",
+            "flush_aside",
+            "flush_before_answer",
+            "flush_no_further_than",
+            "snapshot_aside",
+            "swap",
+            "sync_aside",
+            "unlink_later",
+        ),
         *("when_flushed", "write_epochs_aside"),
     }
     methods = [name for name, member in inspect.getmembers(Log, inspect.isfunction) if not name.startswith("_")]
