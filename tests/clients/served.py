@@ -49,6 +49,10 @@ class Served:
     def node_ids(self) -> set[int]:
         return {0}
 
+    @property
+    def directories(self) -> set[str]:
+        return {str(self.data)}
+
     def name(self, prefix: str = "visits") -> str:
         return f"{prefix}-{next(self._numbers)}"
 

@@ -33,6 +33,10 @@ class ServedCluster(Served):
     def node_ids(self) -> set[int]:
         return set(self.cluster.brokers)
 
+    @property
+    def directories(self) -> set[str]:
+        return {str(broker.data) for broker in self.cluster.brokers.values()}
+
     def stop(self) -> None:
         try:
             for broker in self.cluster.brokers.values():
