@@ -45,6 +45,14 @@ class Served:
         self.bootstrap = self._address()
         self._numbers = itertools.count(1)
 
+    @property
+    def node_ids(self) -> set[int]:
+        return {0}
+
+    @property
+    def directories(self) -> set[str]:
+        return {str(self.data)}
+
     def name(self, prefix: str = "visits") -> str:
         return f"{prefix}-{next(self._numbers)}"
 

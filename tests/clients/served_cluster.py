@@ -29,6 +29,14 @@ class ServedCluster(Served):
         self.bootstrap = self.cluster.brokers[1].address
         self._numbers = itertools.count(1)
 
+    @property
+    def node_ids(self) -> set[int]:
+        return set(self.cluster.brokers)
+
+    @property
+    def directories(self) -> set[str]:
+        return {str(broker.data) for broker in self.cluster.brokers.values()}
+
     def stop(self) -> None:
         try:
             for broker in self.cluster.brokers.values():

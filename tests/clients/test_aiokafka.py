@@ -219,7 +219,13 @@ async def test_offsets_in_a_transaction_follow_its_outcome(served):
             await producer.begin_transaction()
             await producer.send_offsets_to_transaction({partition: offset}, group)
             await end()
-            committed.append((await admin.list_consumer_group_offsets(group))[partition].offset)
+            # The answer comes before the marker: the group's coordinator may be another broker, and hear of the outcome later.
+            for _ in range(100):
+                found = await admin.list_consumer_group_offsets(group)
+                if partition in found and found[partition].offset == 2:
+                    break
+                await asyncio.sleep(0.05)
+            committed.append(found[partition].offset)
     assert committed == [2, 2]
 
 
@@ -245,7 +251,8 @@ async def test_topics_are_created_grown_configured_and_deleted(served):
     async with administering(served) as admin:
         await admin.create_partitions({topic: NewPartitions(3)})
         (described,) = await admin.describe_topics([topic])
-        assert [(found["partition"], found["leader"]) for found in described["partitions"]] == [(0, 0), (1, 0), (2, 0)]
+        assert [found["partition"] for found in described["partitions"]] == [0, 1, 2]
+        assert {found["leader"] for found in described["partitions"]} <= served.node_ids
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "8000000"})])
         (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})])
         assert answer.resources[0][4][0][:2] == ("retention.ms", "8000000")

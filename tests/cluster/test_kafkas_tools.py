@@ -40,7 +40,9 @@ def tools(cluster, tmp_path_factory):
 
 
 def test_topics_are_described_alike(tools):
-    ours, kafkas = (each.run("topics", "--describe", "--topic", "visits") for each in tools)
+    """Except for the last two columns: without KRaft Kafka does not serve DescribeTopicPartitions, and ours does."""
+    printed = (each.run("topics", "--describe", "--topic", "visits") for each in tools)
+    ours, kafkas = (re.sub(r"\tElr: .*", "", text) for text in printed)
     assert sorted(ours.splitlines()) == sorted(kafkas.splitlines())
     assert len(re.findall(r"Leader: [123]\tReplicas: ", ours)) == 3
 

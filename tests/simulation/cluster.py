@@ -63,6 +63,8 @@ class Cluster:
             "min.insync.replicas": min_isr,
             "log.flush.interval.messages": 1 if self.may_lose_power else 2**62,
             "replica.lag.time.max.ms": 2000,
+            # A batch at a time: who is behind stays behind for a while.
+            "replica.fetch.max.bytes": world.random.choice((100, 1 << 20)),
             "transaction.state.log.num.partitions": 2,
             "offsets.topic.num.partitions": 1,
             "leader.imbalance.check.interval.seconds": 5,

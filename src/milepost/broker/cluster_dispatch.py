@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 BETWEEN_BROKERS = frozenset({4, 5, 6, 7, 56, 67})
 OLD_VERSIONS_TOO = (27, 56)
-DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 class ClusterDispatcher(Dispatcher):
@@ -31,8 +30,6 @@ class ClusterDispatcher(Dispatcher):
         super().__init__(broker)
         self._own = {module.name for module in pkgutil.iter_modules(cluster_apis.__path__)}
         self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}
-        # As Kafka with ZooKeeper: clients ask for Metadata instead.
-        self.served.pop(DESCRIBE_TOPIC_PARTITIONS, None)
         # Brokers of an older protocol send versions that Kafka 4 has dropped.
         self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
 

@@ -119,6 +119,19 @@ def test_change_of_the_in_sync_replicas_whose_answer_is_lost_was_made(town):
     assert town.state("t", 0) == (1, 0, [1, 2], 1)
 
 
+def test_change_of_plans_that_would_drop_the_only_replica_in_sync_is_refused(town):
+    town.create_topic("t", {0: (1, 2)})
+    partition = TopicPartition("t", 0)
+    town.ask(town.controller.alter_reassignments, {partition: (2, 3)})
+    state = town.server.nodes[znodes.state_path("t", 0)]
+    known = znodes.parse_state(state.data, state.version)
+    town.write(SetData(znodes.state_path("t", 0), znodes.state(known._replace(leader=3, isr=(3,)))))
+    town.controller.context.leadership[partition] = known._replace(leader=3, isr=(3,), partition_epoch=state.version)
+    for target in (None, (1, 2)):
+        ((code, message),) = town.ask(town.controller.alter_reassignments, {partition: target}).values()
+        assert (code, message) == (39, "t-0: only [3] are in sync, and none of them would be kept; wait until another one is")
+
+
 def test_topic_is_deleted_though_the_answers_of_zookeeper_are_lost(town, monkeypatch):
     town.create_topic("t", {0: (1, 2, 3)})
     submit = ModelSession.submit

@@ -7,6 +7,8 @@ list.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
@@ -22,10 +24,16 @@ MAX_PARTITIONS = 2000
 NO_LEADER = -1
 Cursor = DescribeTopicPartitionsResponse.NextCursor
 Topic = DescribeTopicPartitionsResponse.Topic
+OnePartition = Callable[[str, int], Topic.Partition]
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
-    broker, cursor = context.broker, request.cursor
+    return answer(request, context.broker, partial(describe_partition, context.broker))
+
+
+def answer(request: DescribeTopicPartitionsRequest, broker: Broker, partition: OnePartition) -> DescribeTopicPartitionsResponse:
+    """`partition` describes one partition of a topic."""
+    cursor = request.cursor
     asked = [topic.name for topic in request.topics]
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return DescribeTopicPartitionsResponse(topics=[Topic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in asked])
@@ -40,7 +48,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
             first = cursor.partition_index if name == cursor.topic_name else 0
         if not left:
             return page(topics, name, 0)
-        found, more = describe(name, first, left, broker)
+        found, more = describe(name, first, left, broker, partition)
         topics.append(found)
         left -= len(found.partitions)
         if more:
@@ -52,7 +60,7 @@ def page(topics: list[Topic], name: str, partition: int) -> DescribeTopicPartiti
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=partition))
 
 
-def describe(name: str, first: int, limit: int, broker: Broker) -> tuple[Topic, bool]:
+def describe(name: str, first: int, limit: int, broker: Broker, partition: OnePartition) -> tuple[Topic, bool]:
     """A topic with at most `limit` of its partitions from `first` on; whether there are more."""
     topic = broker.cluster.topics.get(name)
     if topic is None:
@@ -65,7 +73,7 @@ def describe(name: str, first: int, limit: int, broker: Broker) -> tuple[Topic, 
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[describe_partition(broker, name, number) for number in numbers[:limit]],
+        partitions=[partition(name, number) for number in numbers[:limit]],
         topic_authorized_operations=authorized_operations.ON_TOPIC,
     )
     return found, len(numbers) > limit

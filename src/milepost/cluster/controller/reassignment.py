@@ -27,6 +27,7 @@ from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment, TopicNode
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.replica.metadata import NO_LEADER
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -70,7 +71,7 @@ class Reassignment:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}"
         if target is None:
             if current.is_reassigned:
-                return None
+                return self._loss(partition, towards(current, current.origin))
             return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"partition {partition} is not being reassigned"
         if not target or len(set(target)) != len(target) or min(target) < 0:
             return (
@@ -80,7 +81,17 @@ class Reassignment:
         dead = [each for each in target if each not in self.context.brokers and each not in current.replicas]
         if dead:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(target)} of {partition}: {dead} are not alive"
-        return None
+        return self._loss(partition, towards(current, target))
+
+    def _loss(self, partition: TopicPartition, reassignment: Assignment) -> Answer | None:
+        """Stricter than Kafka: what a change of plans would drop at once may be all that has the records."""
+        known = self.context.leadership.get(partition)
+        if known is None or set(known.isr) & set(reassignment.replicas):
+            return None
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{partition}: only {list(known.isr)} are in sync, and none of them would be kept; wait until another one is",
+        )
 
     # Moving.
 
@@ -90,6 +101,9 @@ class Reassignment:
             yield from self._write(partition.topic)
             unneeded = [each for each in current.replicas if each not in reassignment.replicas]
             yield from self._stop(partition, unneeded)
+            known = self.context.leadership.get(partition)
+            if unneeded and known is not None and known.leader == NO_LEADER:
+                yield from self.office.partitions.change([partition], PartitionStatus.ONLINE)
         yield from self.progress(partition)
 
     def progress(self, partition: TopicPartition) -> Steps[None]:
