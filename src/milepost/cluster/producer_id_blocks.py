@@ -25,7 +25,8 @@ class ProducerIdBlocks:
         self._link = link
         self._versions = versions
         self._ids: list[range] = []
-        self._is_asking = False
+        self._asked_in: int | None = None
+        """In which registration: what was asked of ZooKeeper in one that is over is never answered."""
         self._waiting: list[Callable[[], object]] = []
 
     @property
@@ -53,9 +54,9 @@ class ProducerIdBlocks:
             self._ask()
 
     def _ask(self) -> None:
-        if self._is_asking:
+        if self._asked_in == self._member.broker_epoch:
             return
-        self._is_asking = True
+        self._asked_in = self._member.broker_epoch
         if self._versions.allocates_producer_ids:
             self._link.ask(
                 lambda: AllocateProducerIdsRequest(broker_id=self._member.broker_id, broker_epoch=self._member.broker_epoch),
@@ -69,7 +70,7 @@ class ProducerIdBlocks:
         self._got(response.error_code, response.producer_id_start, response.producer_id_len)
 
     def _got(self, error: int, start: int, count: int) -> None:
-        self._is_asking = False
+        self._asked_in = None
         if error == 0:
             self._ids.append(range(start, start + count))
         waiting, self._waiting = self._waiting, []
