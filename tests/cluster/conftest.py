@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,13 +12,10 @@ import pytest
 from milepost.cluster.zookeeper.server import NO_JAVA, ZooKeeperServer, class_path
 from milepost.errors import InvalidConfiguration
 from milepost.files import Disk
+from tests.cluster.processes import free_port
+from tests.interop.toolchain import unavailable
 
 _chroots = count()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +24,9 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
     try:
         class_path(Disk())
     except InvalidConfiguration as missing:
-        pytest.skip(str(missing))
+        unavailable(str(missing))
     if shutil.which("java") is None:
-        pytest.skip(NO_JAVA)
+        unavailable(NO_JAVA)
     directory: Path = tmp_path_factory.mktemp("zookeeper")
     server = ZooKeeperServer(str(directory), free_port())
     server.start()

@@ -12,17 +12,7 @@ from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.protocol.messages import UpdateMetadataRequest
 from tests.cluster.processes import BrokerProcess, ClusterProcesses, free_port
-from tests.cluster.writing import (
-    Writer,
-    create_topic,
-    ensure_nothing_lost,
-    ensure_replicas_equal,
-    in_sync,
-    leaders,
-    metadata,
-    read_all,
-    until,
-)
+from tests.cluster.writing import Writer, create_topic, ensure_healed, in_sync, leaders, metadata, read_all, until
 
 TOPIC, PARTITIONS = "visits", 3
 
@@ -34,15 +24,6 @@ def cluster(tmp_path, zookeeper):
         yield cluster
 
 
-def check(cluster, writer):
-    """All are in sync again, nothing is lost, and the files of the replicas are equal."""
-    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all replicas in sync")
-    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
-    # Without producers everybody has everything; a stop in turn moves leaders and writes nothing.
-    assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
-    ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
-
-
 def test_topic_is_led_by_three_and_read_through_any(cluster):
     assert sorted(leaders(cluster.bootstrap, TOPIC).values()) == [1, 2, 3]
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
@@ -51,7 +32,7 @@ def test_topic_is_led_by_three_and_read_through_any(cluster):
         told = metadata(broker.address)
         assert sorted(told.brokers) == [1, 2, 3] and told.controller_id in (1, 2, 3)
         assert len(read_all(broker.address, TOPIC, PARTITIONS)) == len(writer.acked) == writer.sent
-    check(cluster, writer)
+    ensure_healed(cluster, writer)
 
 
 @pytest.mark.parametrize("whom", ["leader", "controller"])
@@ -65,7 +46,7 @@ def test_broker_that_is_killed_and_comes_back_costs_nothing(cluster, whom):
         cluster.brokers[victim].start()
         writer.wait_for(300)
     assert not writer.failed
-    check(cluster, writer)
+    ensure_healed(cluster, writer)
 
 
 def test_polite_stop_hands_over_and_no_client_sees_an_error(cluster):
@@ -79,7 +60,7 @@ def test_polite_stop_hands_over_and_no_client_sees_an_error(cluster):
             broker.start()
             until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
     assert not writer.failed
-    check(cluster, writer)
+    ensure_healed(cluster, writer)
 
 
 def test_leader_that_sleeps_longer_than_its_session_is_replaced(cluster):
@@ -93,7 +74,7 @@ def test_leader_that_sleeps_longer_than_its_session_is_replaced(cluster):
         sleeper.send(signal.SIGCONT)
         writer.wait_for(600)
     assert not writer.failed
-    check(cluster, writer)
+    ensure_healed(cluster, writer)
 
 
 @pytest.mark.parametrize("version", ["2.3", "2.7"])
@@ -114,7 +95,7 @@ def test_older_protocol_between_brokers(tmp_path, zookeeper, version):
             writer.wait_for(300)
             cluster.brokers[victim].start()
             writer.wait_for(300)
-        check(cluster, writer)
+        ensure_healed(cluster, writer)
 
 
 def test_brokers_talk_on_listeners_of_their_own(tmp_path, zookeeper):
@@ -138,7 +119,7 @@ def test_brokers_talk_on_listeners_of_their_own(tmp_path, zookeeper):
         with Connection(Address("127.0.0.1", cluster.brokers[1].port)) as connection:
             stranger = UpdateMetadataRequest(controller_id=1, controller_epoch=1)
             assert connection.ask(stranger).error_code == 31  # not on a listener for clients, whoever it says it is
-        check(cluster, writer)
+        ensure_healed(cluster, writer)
 
 
 def test_group_goes_on_when_its_coordinator_is_killed(cluster):

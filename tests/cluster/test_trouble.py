@@ -10,8 +10,7 @@ import time
 import pytest
 
 from milepost.cluster.zookeeper.server import ZooKeeperServer
-from tests.cluster.conftest import free_port
-from tests.cluster.processes import ClusterProcesses
+from tests.cluster.processes import ClusterProcesses, free_port
 from tests.cluster.writing import (
     Writer,
     create_topic,

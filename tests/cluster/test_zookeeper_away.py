@@ -10,18 +10,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from milepost.cluster.zookeeper.server import ZooKeeperServer
-from tests.cluster.conftest import free_port
-from tests.cluster.processes import ClusterProcesses
-from tests.cluster.writing import (
-    Writer,
-    create_topic,
-    ensure_nothing_lost,
-    ensure_replicas_equal,
-    in_sync,
-    leaders,
-    read_all,
-    until,
-)
+from tests.cluster.processes import ClusterProcesses, free_port
+from tests.cluster.writing import Writer, create_topic, ensure_healed, leaders, until
 
 TOPIC, PARTITIONS = "visits", 3
 
@@ -49,11 +39,8 @@ def send(server, number):
 
 
 def check(cluster, writer):
-    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all replicas in sync")
     assert not writer.failed
-    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
-    assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
-    ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
+    ensure_healed(cluster, writer)
 
 
 def test_leaders_go_on_while_zookeeper_is_dead(cluster, own_zookeeper):

@@ -157,3 +157,12 @@ def ensure_replicas_equal(cluster: ClusterProcesses, topic: str, partitions: int
             with open_log(cluster.brokers[broker_id].data / name) as log:
                 ends[broker_id] = log.end_offset
         assert len(set(ends.values())) == 1, f"{name}: ends {ends}"
+
+
+def ensure_healed(cluster: ClusterProcesses, writer: Writer) -> None:
+    """All three are in sync again, nothing is lost, and the files of the replicas are equal. Ends the brokers."""
+    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, writer.topic).values()), "all replicas in sync")
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, writer.topic, writer.partitions))
+    # Without producers everybody has everything; a stop in turn moves leaders and writes nothing.
+    assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
+    ensure_replicas_equal(cluster, writer.topic, writer.partitions)

@@ -46,7 +46,7 @@ def measure_zookeeper(count: int = 5000) -> tuple[float, float]:
     from milepost.cluster.zookeeper.kazoo_session import KazooSession
     from milepost.cluster.zookeeper.server import ZooKeeperServer
     from milepost.net.event_loop import EventLoop
-    from tests.cluster.conftest import free_port
+    from tests.cluster.processes import free_port
 
     with tempfile.TemporaryDirectory() as directory:
         server = ZooKeeperServer(directory, free_port())

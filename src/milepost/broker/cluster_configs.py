@@ -6,16 +6,52 @@ Any broker may do it for a topic or for all brokers; a broker's own settings are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from milepost.broker.config_resources import BrokerSettings, Settings, TopicSettings, canonical
+from milepost.broker.gathering import Gathering
+from milepost.broker.topic_requests import repeated
 from milepost.cluster.settings import broker_entity, topic_entity
 from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+    from milepost.protocol.messages import (
+        AlterConfigsRequest,
+        AlterConfigsResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
 
 Done = Callable[[MilepostError | None], object]
+ChangeOne = Callable[[Any, "ClusteredBroker", Done], None]
+
+
+def change_each(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    context: Context,
+    answer: type[AlterConfigsResponse] | type[IncrementalAlterConfigsResponse],
+    change_one: ChangeOne,
+) -> None:
+    """Do `change_one` for every resource of a request, and answer when the last is done; what is wrong with one is told of that one."""
+    broker = cast("ClusteredBroker", context.broker)
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    answers = Gathering[Any](len(request.resources), lambda parts: context.answer(answer(responses=parts)))
+    for place, resource in enumerate(request.resources):
+
+        def done(error: MilepostError | None, place: int = place, resource: Any = resource) -> None:
+            part = answer.Response(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
+            if error is not None:
+                part.error_code, part.error_message = error.code, str(error)
+            answers.put(place, part)
+
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise InvalidRequest("the resource is in the request more than once")
+            change_one(resource, broker, done)
+        except MilepostError as error:
+            done(error)
 
 
 def change(settings: Settings, given: Mapping[str, str], validate_only: bool, broker: ClusteredBroker, done: Done) -> None:
