@@ -22,11 +22,12 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
-from milepost.errors import KafkaStorage
+from milepost.errors import CorruptRecord, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
 from milepost.log.directory import HIGH_WATERMARKS
 from milepost.log.log import Log
@@ -84,13 +85,11 @@ class Commit:
     def _commit(self, logs: LogManager, files: Sequence[StagedFile], query: str | None, batch_id: int | None) -> int:
         plan = self._plan(logs, files, query, batch_id)
         records = self._append(logs, plan)
-        names = [TopicPartition(*name) for name in plan]
-        for name in names:
-            logs.logs[name].flush()
         if query is not None and batch_id is not None:
             self._note(query, batch_id)
-        for name in names:
-            logs.logs[name].update_high_watermark(logs.logs[name].end_offset)
+        for name in plan:
+            log = logs.logs[TopicPartition(*name)]
+            log.update_high_watermark(log.end_offset)
         return records
 
     def _show_what_is_there(self, logs: LogManager) -> None:
@@ -188,19 +187,21 @@ class Commit:
             self._make_topic(logs, topic)
         # A log that no checkpoint names is read to its end, so all are named before anything is appended.
         checkpoint(logs)
-        records = 0
-        for name, each in plan.items():
-            log = logs.logs[TopicPartition(*name)]
-            appended = appended_since(log, each["start"])
-            for path in each["files"]:
-                for batch in staged_batches(self.disk, path):
-                    if appended and appended[0] == batch[17:21]:
-                        appended.pop(0)
-                    else:
-                        appended = []
-                        append(log, batch)
-            records += each["records"]
-        return records
+        # Nearly all of it is reading, checksums, writing and fsync, which let other threads go on.
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(lambda name: self._append_to(logs.logs[TopicPartition(*name)], plan[name]), plan))
+        return sum(each["records"] for each in plan.values())
+
+    def _append_to(self, log: Log, planned: dict[str, Any]) -> None:
+        appended = appended_since(log, planned["start"])
+        for path in planned["files"]:
+            for batch in staged_batches(self.disk, path):
+                if appended and appended[0] == batch[17:21]:
+                    appended.pop(0)
+                else:
+                    appended = []
+                    append(log, batch)
+        log.flush()
 
     def _make_topic(self, logs: LogManager, topic: str) -> None:
         """A topic that is new gets all its partitions: the last one first, whose number says how many there are if this is killed."""
@@ -230,7 +231,7 @@ def read_plan(disk: Disk, path: str) -> dict[tuple[str, int], dict[str, Any]]:
     return {(each["topic"], each["partition"]): each for each in json.loads(read_file(disk, path))["partitions"]}
 
 
-def append(log: Log, batch: bytearray) -> None:
+def append(log: Log, batch: memoryview) -> None:
     """At the end of the log, in its latest epoch."""
     batch[0:8] = log.end_offset.to_bytes(8, "big")
     batch[12:16] = (log.epochs.latest_epoch or 0).to_bytes(4, "big")
@@ -250,7 +251,22 @@ def appended_since(log: Log, offset: int) -> list[bytes]:
     return found
 
 
-def staged_batches(disk: Disk, path: str) -> Iterator[bytearray]:
-    data = read_file(disk, path)
-    for batch in iter_batches(data, where=path):
-        yield bytearray(batch.view())
+def staged_batches(disk: Disk, path: str) -> Iterator[memoryview]:
+    """The batches of a file, each until the next is asked for: a piece of the file at a time, in one buffer."""
+    buffer, position = bytearray(CHUNK), 0
+    fd = disk.open(path)
+    try:
+        size = disk.size(fd)
+        while position < size:
+            there = disk.pread_into(fd, buffer, position)
+            used = 0
+            for batch in iter_batches(buffer, 0, there, where=path):
+                used += batch.size
+                yield batch.view()
+            if not used and there < len(buffer):
+                raise CorruptRecord(f"{path}: {there} bytes at position {position} are not a whole batch")
+            if not used:
+                buffer = bytearray(2 * len(buffer))
+            position += used
+    finally:
+        disk.close(fd)

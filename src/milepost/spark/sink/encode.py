@@ -1,8 +1,8 @@
 """From rows to Kafka batches: which partition each row goes to, and the batches of each partition.
 
-Rows come in tables of a few megabytes. They are sorted by topic and partition (rows of one partition keep their order), and each stretch is
-written by the compiled kernel in one go, cut into batches of about `batch_bytes`. Offsets within a batch count from 0: whoever appends it
-gives it its place; the CRC does not cover that.
+Rows come in tables of a few megabytes. Those of a topic are sorted by partition (rows of one partition keep their order), and each stretch
+is written by the compiled kernel in one go, cut into batches of about `batch_bytes`. Offsets within a batch count from 0: whoever appends
+it gives it its place; the CRC does not cover that.
 
 A row without partition and key goes to one partition for a whole table, and to the next one for the next: large batches, evenly spread.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from milepost.log.partition_name import TopicPartition, topic_name_fault
 from milepost.record.batch import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from milepost.record.builder import pack_batch
 from milepost.record.kernel import Columns, encode_records
-from milepost.record.key_partitions import partitions_of
+from milepost.record.key_partitions import NO_KEY, partitions_of
 from milepost.record.records import write_headers
 from milepost.spark.sink.options import SinkOptions
 
@@ -48,51 +49,35 @@ class Encoder:
         """(partition, how many rows, the rows) of each batch, in order within a partition."""
         import pyarrow.compute as pc
 
-        table = table.set_column(1, "partition", self._chosen(table))
-        order = pc.sort_indices(
-            table.select(["topic", "partition"]), sort_keys=[("topic", "ascending"), ("partition", "ascending")]
-        )
-        table = table.take(order).combine_chunks()
-        groups = table.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")])
-        at = 0
-        rows = Rows(table)
-        for topic, partition, size in zip(
-            *(groups.column(name).to_pylist() for name in ("topic", "partition", "count_all")), strict=True
-        ):
-            name = TopicPartition(topic, partition)
-            for start, end in rows.cuts(at, at + size, self.options.batch_bytes):
-                yield name, end - start, rows.part(start, end)
-            at += size
-        assert at == table.num_rows, "groups come in the order of the rows"
+        spread = next(self._turns)
+        topics = table.column("topic").unique().to_pylist()
+        for topic in topics:
+            own = table if len(topics) == 1 else table.filter(pc.equal(table.column("topic"), topic))
+            chosen = self._chosen(topic, own, spread)
+            # The sort is stable.
+            rows = Rows(own.select(list(Rows.COLUMNS)).take(pc.array_sort_indices(chosen)))
+            at = 0
+            for partition, size in sorted((each["values"], each["counts"]) for each in pc.value_counts(chosen).to_pylist()):
+                for start, end in rows.cuts(at, at + size, self.options.batch_bytes):
+                    yield TopicPartition(topic, partition), end - start, rows.part(start, end)
+                at += size
 
-    def _chosen(self, table: pa.Table) -> pa.Array:
+    def _chosen(self, topic: str, table: pa.Table, spread: int) -> pa.Array:
         """The partition of each row."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        given = table.column("partition")
-        if not given.null_count:
-            return self._checked(table, given)
-        found = given
-        spread = next(self._turns)
-        for topic in table.column("topic").unique().to_pylist():
-            many = self._partitions(topic)
-            by_key = pa.array(partitions_of(*layout(table.column("key")), many), pa.int32())
-            chosen = pc.if_else(pc.equal(by_key, -1), pa.scalar(spread % many, pa.int32()), by_key)
-            found = pc.coalesce(found, pc.if_else(pc.equal(table.column("topic"), topic), chosen, pa.scalar(None, pa.int32())))
-        return self._checked(table, found)
-
-    def _checked(self, table: pa.Table, partitions: pa.ChunkedArray) -> pa.ChunkedArray:
-        import pyarrow.compute as pc
-
-        for topic in table.column("topic").unique().to_pylist():
-            many = self._partitions(topic)
-            own = pc.filter(partitions, pc.equal(table.column("topic"), topic))
-            bounds = pc.min_max(own).as_py()
-            if bounds["min"] < 0 or bounds["max"] >= many:
-                wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
-                raise InvalidArgument(f"a row is for partition {wrong} of {topic}, which has {many}")
-        return partitions
+        many = self._partitions(topic)
+        chosen = one_chunk(table.column("partition"))
+        if chosen.null_count:
+            hashed = partitions_of(*layout(table.column("key")), many)
+            by_key = pa.Array.from_buffers(pa.int32(), len(hashed), [None, pa.py_buffer(hashed)])
+            chosen = pc.coalesce(chosen, pc.if_else(pc.equal(by_key, NO_KEY), pa.scalar(spread % many, pa.int32()), by_key))
+        bounds = pc.min_max(chosen).as_py()
+        if bounds["min"] < 0 or bounds["max"] >= many:
+            wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
+            raise InvalidArgument(f"a row is for partition {wrong} of {topic}, which has {many}")
+        return chosen
 
     def _partitions(self, topic: str) -> int:
         if topic not in self._known:
@@ -106,13 +91,17 @@ class Encoder:
 class Rows:
     """A table's columns where the kernel can read them, or a stretch of them."""
 
+    COLUMNS = ("key", "value", "timestamp", "headers")
+
     def __init__(self, table: pa.Table):
         self.key_start, self.key_length, self.keys = layout(table.column("key"))
         self.value_start, self.value_length, self.values = layout(table.column("value"))
-        times = one_chunk(table.column("timestamp"))
-        self.timestamps = memoryview(times.buffers()[1]).cast("q")[times.offset : times.offset + len(times)]
+        self.times = one_chunk(table.column("timestamp"))
         headers = table.column("headers")
         self.headers = None if headers.null_count == len(headers) else headers.to_pylist()
+
+    def __len__(self) -> int:
+        return len(self.times)
 
     def cuts(self, start: int, end: int, batch_bytes: int) -> Iterator[tuple[int, int]]:
         """Stretches of about `batch_bytes`, of at least one row."""
@@ -128,7 +117,7 @@ class Rows:
 
     def part(self, start: int, end: int) -> Rows:
         part = Rows.__new__(Rows)
-        for name in ("key_start", "key_length", "value_start", "value_length", "timestamps"):
+        for name in ("key_start", "key_length", "value_start", "value_length", "times"):
             setattr(part, name, getattr(self, name)[start:end])
         part.keys, part.values = self.keys, self.values
         part.headers = None if self.headers is None else self.headers[start:end]
@@ -136,16 +125,18 @@ class Rows:
 
     def batch(self, options: SinkOptions, producer: Producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)) -> bytes:
         """One Kafka batch of all rows, at offset 0."""
-        count = len(self.timestamps)
+        import pyarrow.compute as pc
+
+        times, count = self.times, len(self)
         columns: Any = Columns(count)
-        columns.offsets = array("q", range(count))
-        columns.timestamps = self.timestamps
+        columns.offsets = offsets(count)
+        columns.timestamps = memoryview(times.buffers()[1]).cast("q")[times.offset : times.offset + count]
         columns.key_start, columns.key_length = self.key_start, self.key_length
         columns.value_start, columns.value_length = self.value_start, self.value_length
         headers: Any = EMPTY
         if self.headers is not None:
             headers = self._encode_headers(columns)
-        base = self.timestamps[0]
+        base = columns.timestamps[0]
         section = encode_records(columns, self.keys, self.values, headers, 0, base)
         return pack_batch(
             base_offset=0,
@@ -153,7 +144,7 @@ class Rows:
             attributes=int(options.codec),
             last_offset_delta=count - 1,
             base_timestamp=base,
-            max_timestamp=max(self.timestamps),
+            max_timestamp=pc.max(times).as_py(),
             producer_id=producer[0],
             producer_epoch=producer[1],
             base_sequence=producer[2],
@@ -172,6 +163,16 @@ class Rows:
             columns.header_count[row] = len(pairs)
             columns.header_end[row] = len(encoded)
         return encoded or bytearray(1)
+
+
+@cache
+def many_offsets(count: int) -> memoryview:
+    return memoryview(array("q", range(count)))
+
+
+def offsets(count: int) -> memoryview:
+    """0, 1, 2, …: made once for batches of all sizes."""
+    return many_offsets(1 << (count - 1).bit_length())[:count]
 
 
 def one_chunk(column: Any) -> Any:

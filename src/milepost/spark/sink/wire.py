@@ -40,7 +40,7 @@ def produce(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: int) 
                 ready = {partition: rows.pop(0) for partition, rows in waiting.items()}
                 producer.send_batches(
                     {partition: rows.batch(options, producer.numbering(partition)) for partition, rows in ready.items()},
-                    {partition: len(rows.timestamps) for partition, rows in ready.items()},
+                    {partition: len(rows) for partition, rows in ready.items()},
                 )
                 waiting = {partition: rows for partition, rows in waiting.items() if rows}
     return records
