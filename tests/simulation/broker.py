@@ -12,21 +12,20 @@ from typing import Any, NamedTuple
 from milepost.broker.clustered import ClusteredBroker
 from milepost.log.append_info import AppendInfo
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol import compiled
+from milepost.protocol import frames
 from milepost.protocol.apis import BY_NAME
 from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
 from milepost.replica.replicated import ReplicatedPartition
-from milepost.segment.file_records import FileSlice
 from tests.checker.history import Accepted, Administered, History
 from tests.crash.memory_disk import MemoryDisk
+from tests.simulation.connections import LISTENER, SimulatedChannel, SimulatedRequest
 from tests.simulation.disk import after_crash
 from tests.simulation.network import Network, SimulatedPeers
 from tests.simulation.process import Process
 from tests.simulation.session import SimulatedSession, SimulatedZooKeeper
 
 DATA = "/data"
-LISTENER = "PLAINTEXT"
 SESSION_SECONDS = 2.0
 UPKEEP_SECONDS = 1.0
 RESTART_SECONDS = 1.0
@@ -94,6 +93,7 @@ class SimulatedBroker:
         self.world.note(f"{self.name} starts, life {self.lives}")
         process = self.process = Process(self.world, self.name)
         self._early = []
+        self._channels: dict[str, SimulatedChannel] = {}
         self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
         broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
         endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
@@ -198,49 +198,22 @@ class SimulatedBroker:
 
     def _handle(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
         name = type(request).__name__.removesuffix("Request")
-        api = BY_NAME[name]
-        handler = self.broker.dispatcher.handler_of(api)
-        received = compiled.request_decoder(api.key, version)(written(compiled.request_encoder(api.key, version), request), 0)[0]
+        key = BY_NAME[name].key
+        frame = frames.encode_request(key, version, 0, client_id, request)[4:]
 
-        def answered(response: Any) -> None:
+        def answered(response: bytes) -> None:
+            decoded = frames.decode_response(key, version, response[4:])[1]
             if name in OF_CONTROLLERS:
-                self._told(name, received, response)
-            sent = written(compiled.response_encoder(api.key, version), response)
-            answer(compiled.response_decoder(api.key, version)(sent, 0)[0])
+                self._told(name, request, decoded)
+            answer(decoded)
 
-        response = handler(received, SimulatedContext(self.broker, version, client_id, answered))  # type: ignore[arg-type]
-        if response is not None:
-            answered(response)
+        channel = self._channels.setdefault(client_id, SimulatedChannel(client_id))
+        self.broker.dispatcher.handle(SimulatedRequest(channel, frame, answered))  # type: ignore[arg-type]
 
     def _told(self, name: str, request: Any, response: Any) -> None:
         self.world.note(f"{self.name} is told by {request.controller_id}: {told(name, request)} -> {response.error_code}")
         if response.error_code == 0:
             self.history.administered.append(Administered(request.controller_id, request.controller_epoch, self.world.now))
-
-
-class SimulatedContext:
-    """What handlers see of a connection."""
-
-    client_host = "/simulated"
-    listener = LISTENER
-    is_connected = True
-
-    def let_go(self) -> None:
-        """Simulated connections carry any number of requests."""
-
-    def __init__(self, broker: ClusteredBroker, version: int, client_id: str, answer: Callable[[Any], object]):
-        self.broker = broker
-        self.version = version
-        self.client_id = client_id
-        self.answer = answer
-        self.connection: dict[str, object] = {}
-
-
-def written(encode: compiled.Encoder, message: Any) -> bytes:
-    """As bytes on the wire. Records leave the file with the answer: what becomes of it later does not matter."""
-    pieces: list[Any] = []
-    encode(message, pieces.append)
-    return b"".join(piece.read() if isinstance(piece, FileSlice) else piece for piece in pieces)
 
 
 def told(name: str, request: Any) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import cluster_apis, inter_broker
 from milepost.broker.dispatch import ApiHandler, Dispatcher, module_name
+from milepost.broker.remembered_fetch import RememberedFetch
 from milepost.protocol import headers
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 
@@ -32,6 +33,18 @@ class ClusterDispatcher(Dispatcher):
         self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}
         # Brokers of an older protocol send versions that Kafka 4 has dropped.
         self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
+
+    def handle(self, request: Request) -> None:
+        remembered = request.channel.state.get("fetch")
+        if remembered is not None:
+            assert isinstance(remembered, RememberedFetch)
+            try:
+                if remembered.handle(request):
+                    return
+            except Exception:
+                self._give_up(request, "a follower's fetch")
+                return
+        super().handle(request)
 
     def handler_of(self, api: Api) -> ApiHandler:
         handler = self._handlers.get(api.key)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker import follower_fetches
+from milepost.broker import follower_fetches, remembered_fetch
 from milepost.broker.broker import Broker, parse_listener
 from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_coordinators import ClusterCoordinators
@@ -349,7 +349,9 @@ class ClusteredBroker(Broker):
         logger.error("%s is followed no more: %s", name, error)
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
-        return follower_fetches.answer(request, context, self)
+        response = follower_fetches.answer(request, context, self)
+        remembered_fetch.remember(request, context, self)
+        return response
 
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         return nearest_replica(partition, rack, offset, self.node_id, self.cluster.brokers)

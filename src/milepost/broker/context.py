@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.response_errors import count_errors
@@ -18,36 +19,42 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Context:
-    __slots__ = ("_request", "api_key", "broker", "client_id", "correlation_id", "version")
+    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "request", "version")
 
     def __init__(self, broker: Broker, request: Request, header: RequestHeader):
         self.broker = broker
-        self._request = request
+        self.request = request
         self.api_key = header.api_key
         self.version = header.api_version
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id or ""
 
+    def of(self, request: Request, correlation_id: int) -> Context:
+        """The same for another request of this kind, from this client."""
+        other = copy(self)
+        other.request, other.correlation_id = request, correlation_id
+        return other
+
     @property
     def client_host(self) -> str:
-        return "/" + self._request.channel.peer.rpartition(":")[0]
+        return "/" + self.request.channel.peer.rpartition(":")[0]
 
     @property
     def listener(self) -> str:
-        return self._request.channel.listener
+        return self.request.channel.listener
 
     @property
     def connection(self) -> dict[str, object]:
         """What handlers remember about a connection; it goes with it."""
-        return self._request.channel.state
+        return self.request.channel.state
 
     @property
     def is_connected(self) -> bool:
-        return self._request.channel.is_open
+        return self.request.channel.is_open
 
     def answer(self, response: Any) -> None:
         """Send the response. Once per request, on the loop's thread, at once or later."""
-        count_errors(response, self._request.meter.errors)
+        count_errors(response, self.request.meter.errors)
         try:
             pieces = frames.gather_response(self.api_key, self.version, self.correlation_id, response)
         except MilepostError:
@@ -55,18 +62,18 @@ class Context:
             logger.exception("the answer to API %d version %d cannot be written", self.api_key, self.version)
             self.close("the answer could not be written; the log of the broker says why")
             return
-        self._request.send(pieces)
+        self.request.send(pieces)
 
     def answer_frame(self, pieces: list[Any]) -> None:
         """Send a response that is encoded already."""
-        self._request.send(pieces)
+        self.request.send(pieces)
 
     def no_response(self) -> None:
-        self._request.no_response()
+        self.request.no_response()
 
     def let_go(self) -> None:
         """Read the connection on before this request is answered; answers stay in order."""
-        self._request.let_go()
+        self.request.let_go()
 
     def close(self, reason: str) -> None:
-        self._request.close(reason)
+        self.request.close(reason)

@@ -87,6 +87,15 @@ class Session(Sessionless):
             for number in forgotten.partitions:
                 self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
 
+    def only_one_of(self, request: FetchRequest) -> Wanted | None:
+        """The partition that a request named, if it was one alone and none was forgotten."""
+        if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.forgotten_topics_data:
+            return None
+        topic = request.topics[0]
+        part = topic.partitions[0]
+        want = self._wanted.get((topic.topic, topic.topic_id, part.partition))
+        return want if want is not None and want.part is part else None
+
     def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
         kept_wanted: list[Wanted] = []
         kept_results: list[Result] = []
@@ -155,11 +164,21 @@ class FetchSessions:
             return Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.epoch:
             return Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
-        session.last_used_ms = self._clock.now_ms()
-        self._sessions.move_to_end(session_id)
+        self.use(session)
         session.update(request, version, want)
         return session
+
+    def get(self, session_id: int) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def use(self, session: Session) -> bool:
+        """The session's next request is there; whether the session still is."""
+        if self._sessions.get(session.session_id) is not session:
+            return False
+        session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
+        session.last_used_ms = self._clock.now_ms()
+        self._sessions.move_to_end(session.session_id)
+        return True
 
     def _create(self) -> Session | None:
         if len(self._sessions) >= self._slots and not self._evict():

@@ -45,8 +45,7 @@ SMALL = 16_384
 
 
 def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> FetchResponse | None:
-    state = request.replica_state
-    replica_id = state.replica_id if state is not None and state.replica_id >= 0 else request.replica_id
+    replica_id = replica_id_of(request)
     if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
         return refuse_follower(request, context.version)
     session = broker.fetch_sessions.open(request, context.version, want)
@@ -60,15 +59,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
 
     def try_complete(key: Hashable) -> bool:
-        each = watched[key]
-        partition = each.partition
-        assert partition is not None
-        return (
-            not partition.is_hosted
-            or partition.fault() != 0
-            or check_epoch(partition, each.part.current_leader_epoch) != 0
-            or partition.log.end_offset > each.part.fetch_offset
-        )
+        return is_due(watched[key])
 
     def complete() -> None:
         broker.loop.post(send)
@@ -80,6 +71,23 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
 
     broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
     return None
+
+
+def replica_id_of(request: FetchRequest) -> int:
+    state = request.replica_state
+    return state.replica_id if state is not None and state.replica_id >= 0 else request.replica_id
+
+
+def is_due(each: Wanted) -> bool:
+    """Whether a follower that waits for a partition is to be answered."""
+    partition = each.partition
+    assert partition is not None
+    return (
+        not partition.is_hosted
+        or partition.fault() != 0
+        or check_epoch(partition, each.part.current_leader_epoch) != 0
+        or partition.log.end_offset > each.part.fetch_offset
+    )
 
 
 def has_news(result: Result | None) -> bool:
@@ -143,7 +151,7 @@ class Follower:
         if part.fetch_offset == log.end_offset:
             return None
         try:
-            records = self._read(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
+            records = self.records(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
         except (MilepostError, OSError) as error:
             code = error.code if isinstance(error, MilepostError) else ErrorCode.KAFKA_STORAGE_ERROR
             return refuse(part.partition, code, log.high_watermark, log.last_stable_offset, log.start_offset)
@@ -153,7 +161,7 @@ class Follower:
         result.records = records
         return result
 
-    def _read(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
+    def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log
         place = replica.place
         if (

@@ -14,32 +14,38 @@ prefix:
 and the next one that matches goes straight to its partition. Its answer is the last one's with three numbers put in.
 Whatever does not match, and whatever the log refuses, takes the plain way.
 
-Remembered are requests for one partition, with an answer (acks 1 or -1), outside of transactions. A connection compares with its
-last request first, then looks among those of all connections: a producer sends to several partitions in turn, and comes back.
+Remembered are requests for one partition, with an answer (acks 1 or -1), outside of transactions. Where other brokers have to have the
+batch too, the answer waits for them (`AwaitedAnswer`). A connection compares with its last request first, then looks among those of all
+connections: a producer sends to several partitions in turn, and comes back.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.produce_shortcut import ProduceShortcut
+from milepost.broker.response_errors import count_errors
 from milepost.codec.compression import Codec
 from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
 from milepost.log.quick_append import IS_COMPILED
 from milepost.protocol import frames
+from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
 from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.log.append_info import AppendInfo
     from milepost.net.channel import Channel
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
     from milepost.replica.partition import Partition
 
 KEY = 0
+ALL = -1
 FLEXIBLE_SINCE = 9
 LOG_START_SINCE = 5
 NO_TAGS = b"\0\0\0"
@@ -93,7 +99,7 @@ class RememberedProduces:
         part = topic.partition_data[0]
         known = broker.cluster.topic_by_id(topic.topic_id) if version >= 13 else broker.cluster.topics.get(topic.name)
         partition = None if known is None or known.is_internal else broker.replicas.partition_of(known.name, part.index)
-        if partition is None or part.records is None or not partition.is_solo:
+        if partition is None or part.records is None:
             return
         tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
         size_bytes = _varint_size(len(part.records) + 1) if tail else 4
@@ -109,6 +115,7 @@ class RememberedProduces:
         )
         prefix, version_bytes = bytes(request.frame[8:prefix_end]), bytes(request.frame[:4])
         remembered = RememberedProduce(prefix, version_bytes, tail, partition, response, version, request.meter, broker, self)
+        remembered.patience = body.timeout_ms / 1000 if body.acks == ALL else None
         self._add(remembered)
         self._expect(remembered, channel)
 
@@ -146,8 +153,10 @@ class RememberedProduce:
         "_numbers",
         "_start",
         "_tail",
+        "_version",
         "_with_start",
         "partition",
+        "patience",
         "prefix",
         "shortcut",
         "version_bytes",
@@ -168,7 +177,10 @@ class RememberedProduce:
         self.prefix = prefix
         self.version_bytes = version_bytes
         self._tail = tail
+        self._version = version
         self.partition = partition
+        self.patience: float | None = None
+        """How many seconds an answer may wait for other replicas; None when it does not."""
         self._meter = meter
         self._start = 8 + len(prefix)
         self._with_start = version >= LOG_START_SINCE
@@ -179,7 +191,7 @@ class RememberedProduce:
         self._before = encoded[8:at]
         self._after = encoded[at + (24 if self._with_start else 16) :]
         self.shortcut: ProduceShortcut | None = None
-        if IS_COMPILED:
+        if IS_COMPILED and partition.is_solo:
             answer = encoded[:at] + self._numbers(*(0, -1, 0)[: 3 if self._with_start else 2]) + self._after
             self.shortcut = ProduceShortcut(
                 version_bytes, prefix, tail, answer, at, self._with_start, partition, broker.replicas, meter, others
@@ -201,16 +213,35 @@ class RememberedProduce:
         if records[22] & TRANSACTIONAL_FLAG or records[22] & CODEC_MASK == Codec.ZSTD:
             return False
         try:
+            if self.patience is not None:
+                self.partition.ensure_enough_replicas()
             info = broker.replicas.append_to(self.partition, records)
         except MilepostError:
             return False
-        numbers = (info.first_offset, info.log_append_time, info.log_start_offset)
-        answer = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
-        correlation_id = bytes(frame[4:8])
-        request.meter = meter = self._meter
-        meter.successes += 1
-        request.send((b"".join((self._frame_size, correlation_id, self._before, answer, self._after)),))
+        request.meter = self._meter
+        answer = self._answer(bytes(frame[4:8]), info)
+        if self.partition.is_solo or self.patience is None:
+            self.send(request, answer)
+        else:
+            AwaitedAnswer(self, request, answer, info.last_offset + 1).wait(broker, self.patience)
         return True
+
+    def _answer(self, correlation_id: bytes, info: AppendInfo) -> bytes:
+        numbers = (info.first_offset, info.log_append_time, info.log_start_offset)
+        encoded = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
+        return b"".join((self._frame_size, correlation_id, self._before, encoded, self._after))
+
+    def send(self, request: Request, answer: bytes) -> None:
+        self._meter.successes += 1
+        request.send((answer,))
+
+    def refuse(self, request: Request, answer: bytes, error_code: int) -> None:
+        """Another answer instead, which says why."""
+        correlation_id, response = frames.decode_response(KEY, self._version, answer[4:])
+        part = response.responses[0].partition_responses[0]
+        part.error_code, part.base_offset = error_code, -1
+        count_errors(response, self._meter.errors)
+        request.send((frames.encode_response(KEY, self._version, correlation_id, response),))
 
     def _records_in(self, frame: memoryview, start: int) -> memoryview | None:
         end = len(frame) - len(self._tail)
@@ -230,6 +261,44 @@ class RememberedProduce:
             size = _int32(frame, start)[0]
             start += 4
         return frame[start:end] if size == end - start and size >= HEADER_SIZE else None
+
+
+class AwaitedAnswer:
+    """An answer that goes out when all in-sync replicas have what was appended, or says why they do not."""
+
+    __slots__ = ("_answer", "_end_offset", "_error_code", "_remembered", "_request")
+
+    def __init__(self, remembered: RememberedProduce, request: Request, answer: bytes, end_offset: int):
+        self._remembered = remembered
+        self._request = request
+        self._answer = answer
+        self._end_offset = end_offset
+        self._error_code: int = ErrorCode.REQUEST_TIMED_OUT
+
+    def wait(self, broker: Broker, seconds: float) -> None:
+        key = self._remembered.partition.committed_key
+        if self._try_complete(key):
+            self._complete()
+            return
+        broker.replicas.purgatory.wait((key,), self._try_complete, self._complete, seconds)
+        self._request.handled_at = broker.loop.monotonic()
+        # What follows on the connection need not wait: batches that were sent ahead are replicated together.
+        self._request.let_go()
+
+    def _try_complete(self, key: Hashable) -> bool:
+        code = self._remembered.partition.acknowledgement(self._end_offset)
+        if code is not None:
+            self._error_code = code
+        return code is not None
+
+    def _complete(self) -> None:
+        request = self._request
+        if not request.channel.is_open:
+            return
+        if self._error_code:
+            self._remembered.refuse(request, self._answer, self._error_code)
+        else:
+            self._remembered.send(request, self._answer)
 
 
 def _varint_size(value: int) -> int:
