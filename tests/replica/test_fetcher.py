@@ -14,6 +14,8 @@ from milepost.errors import BrokerUnavailable, OffsetOutOfRange
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
+from milepost.protocol import frames, headers
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.messages import (
     FetchResponse,
     ListOffsetsResponse,
@@ -48,6 +50,9 @@ class Leader:
     def send(
         self, broker: BrokerInfo, request: Any, version: int, on_answer: Callable[..., Any], on_failure: Any, **options: Any
     ) -> None:
+        if isinstance(request, RepeatedFetch):
+            frame = request.encode(0, "test")[4:]
+            request, _ = frames.decode_request(headers.read_request_header(frame), frame)
         self.asked.append(request)
         if self.is_gone:
             self.turns.post(lambda: on_failure(BrokerUnavailable("gone")))

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from milepost.broker.clustered import ClusteredBroker
+from milepost.client.versions import api_of
 from milepost.log.append_info import AppendInfo
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol import frames
-from milepost.protocol.apis import BY_NAME
+from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
 from milepost.replica.replicated import ReplicatedPartition
@@ -197,18 +197,19 @@ class SimulatedBroker:
         return Seen(response, partition.log.end_offset if partition else -1, f"{self.name}.{self.lives}")
 
     def _handle(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
-        name = type(request).__name__.removesuffix("Request")
-        key = BY_NAME[name].key
-        frame = frames.encode_request(key, version, 0, client_id, request)[4:]
+        api = api_of(request)
+        name = api.name
+        connection = ClientConnection(client_id)
+        _, frame = connection.send(api.key, version, request)
 
         def answered(response: bytes) -> None:
-            decoded = frames.decode_response(key, version, response[4:])[1]
+            decoded = connection.receive(response)[0].body
             if name in OF_CONTROLLERS:
                 self._told(name, request, decoded)
             answer(decoded)
 
         channel = self._channels.setdefault(client_id, SimulatedChannel(client_id))
-        self.broker.dispatcher.handle(SimulatedRequest(channel, frame, answered))  # type: ignore[arg-type]
+        self.broker.dispatcher.handle(SimulatedRequest(channel, frame[4:], answered))  # type: ignore[arg-type]
 
     def _told(self, name: str, request: Any, response: Any) -> None:
         self.world.note(f"{self.name} is told by {request.controller_id}: {told(name, request)} -> {response.error_code}")

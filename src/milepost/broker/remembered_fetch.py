@@ -1,10 +1,4 @@
-"""The short way for a follower's fetch that looks like its last one.
-
-A follower that keeps up asks again and again for the same partition of its session, a few records further each time. Such a request,
-and the answer to it, differ from those before only in these places; so they are compared and put together without being taken apart:
-
-    request   correlation id · … · session epoch (4) · … · fetch offset (8) · …
-    answer    size (4) · correlation id (4) · … · high watermark, last stable offset, log start (8 each) · … · records · …
+"""The short way for a follower's fetch that looks like its last one (`protocol/fetch_frames`).
 
 Taken apart the plain way (`follower_fetches`, its twin) are the first ones for a partition, and all that are anything but ordinary: other
 partitions of the session have news too, the follower is not in sync, has another epoch, or asks for what is not there.
@@ -12,35 +6,21 @@ partitions of the session have news too, the follower is not in sync, has anothe
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from milepost.broker.apis.fetch import KEY, Result, Wanted
+from milepost.broker.apis.fetch import Wanted
 from milepost.broker.context import Context
 from milepost.broker.fetch_sessions import Session, facts
 from milepost.broker.follower_fetches import Follower, is_due, replica_id_of
 from milepost.log.reading import Isolation
-from milepost.protocol import frames
-from milepost.protocol.messages import FetchRequest, FetchResponse
-from milepost.protocol.writing import unsigned_varint
+from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
+from milepost.protocol.messages import FetchRequest
 from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.net.request import Request
-
-SINCE = 12
-"""The first version in which a follower tells the epoch of its last record."""
-# Unlikely numbers that are looked for in what is encoded, to learn where such numbers stand.
-EPOCH_SIGN = 0x01234567
-OFFSET_SIGN = 0x0123456789ABCDEF
-NUMBER_SIGNS = (0x1133557799BBDDFF, 0x2244668800AACCEE, 0x3355779911BBDDFF)
-RECORDS_SIGN = b"\x5amilepost"
-
-_int32 = struct.Struct(">i")
-_int64 = struct.Struct(">q")
-_numbers = struct.Struct(">qqq")
 
 
 def remember(body: FetchRequest, context: Context, broker: ClusteredBroker) -> None:
@@ -54,7 +34,7 @@ def remember(body: FetchRequest, context: Context, broker: ClusteredBroker) -> N
         return
     if isinstance(want.partition, ReplicatedPartition) and want.partition.leadership is not None:
         remembered = RememberedFetch(body, context, broker, session, want)
-        if remembered.is_like(context.request.frame):
+        if remembered.is_like(context.request):
             connection["fetch"] = remembered
 
 
@@ -79,50 +59,18 @@ class RememberedFetch:
         partition = want.partition
         assert isinstance(partition, ReplicatedPartition) and partition.leadership is not None, "it was just read from"
         self._partition, self._leadership = partition, partition.leadership
-        self._learn_request(body)
-        self._learn_answer()
+        self._frame = FetchFrame(context.version, context.client_id, body)
+        self._answer = FetchAnswerFrame(context.version, session.session_id, want.topic, want.topic_id, want.part.partition)
 
-    def _learn_request(self, body: FetchRequest) -> None:
-        part, context = self._want.part, self._context
-        offset, epoch = part.fetch_offset, body.session_epoch
-        part.fetch_offset, body.session_epoch = OFFSET_SIGN, EPOCH_SIGN
-        encoded = frames.encode_request(KEY, context.version, 0, context.client_id, body)[4:]
-        part.fetch_offset, body.session_epoch = offset, epoch
-        self._epoch_at = encoded.index(_int32.pack(EPOCH_SIGN))
-        self._offset_at = encoded.index(_int64.pack(OFFSET_SIGN))
-        self._version, self._head = encoded[:4], encoded[8 : self._epoch_at]
-        self._middle, self._tail = encoded[self._epoch_at + 4 : self._offset_at], encoded[self._offset_at + 8 :]
-
-    def _learn_answer(self) -> None:
-        want = self._want
-        result = Result(partition_index=want.part.partition, aborted_transactions=None, records=RECORDS_SIGN)
-        result.high_watermark, result.last_stable_offset, result.log_start_offset = NUMBER_SIGNS
-        response = FetchResponse(
-            session_id=self._session.session_id,
-            responses=[FetchResponse.Response(topic=want.topic, topic_id=want.topic_id, partitions=[result])],
-        )
-        encoded = frames.encode_response(KEY, self._context.version, 0, response)
-        numbers_at, records_at = encoded.index(_numbers.pack(*NUMBER_SIGNS)), encoded.index(RECORDS_SIGN)
-        self._before = encoded[8:numbers_at]
-        self._between = encoded[numbers_at + 24 : records_at - 1]
-        self._after = encoded[records_at + len(RECORDS_SIGN) :]
-        self._fixed_size = 4 + len(self._before) + 24 + len(self._between) + len(self._after)
-
-    def is_like(self, frame: memoryview) -> bool:
-        epoch_at, offset_at = self._epoch_at, self._offset_at
-        return (
-            frame[:4] == self._version
-            and frame[8:epoch_at] == self._head
-            and frame[epoch_at + 4 : offset_at] == self._middle
-            and frame[offset_at + 8 :] == self._tail
-        )
+    def is_like(self, request: Request) -> bool:
+        return self._frame.read(request.frame) is not None
 
     def handle(self, request: Request) -> bool:
         """Whether the request was one of these, and is answered, or will be."""
-        frame = request.frame
-        if not self.is_like(frame):
+        found = self._frame.read(request.frame)
+        if found is None:
             return False
-        (epoch,), (offset,) = _int32.unpack_from(frame, self._epoch_at), _int64.unpack_from(frame, self._offset_at)
+        epoch, offset = found
         broker, session, log = self._broker, self._session, self._partition.log
         if (
             self._waiting is not None
@@ -135,7 +83,7 @@ class RememberedFetch:
         part = self._want.part
         part.fetch_offset = offset
         request.meter = self._meter
-        self._waiting, self._correlation_id = request, bytes(frame[4:8])
+        self._waiting, self._correlation_id = request, bytes(request.frame[4:8])
         if self._leadership.fetched(self._replica_id, offset, part.log_start_offset, broker.clock.now_ms()):
             broker.replicas.purgatory.check(self._partition.committed_key)
         if offset < log.end_offset:
@@ -181,17 +129,11 @@ class RememberedFetch:
             self._send_plainly(request)
             return
         self._want.told = told = facts(self._want)
-        size = unsigned_varint(len(records) + 1)
-        frame_size = self._fixed_size + len(size) + len(records)
-        head = (_int32.pack(frame_size), self._correlation_id, self._before, _numbers.pack(*told), self._between, size)
         self._meter.successes += 1
-        if isinstance(records, bytes):
-            request.send((b"".join((*head, records, self._after)),))
-        else:
-            request.send((b"".join(head), records, self._after))
+        request.send(self._answer.write(self._correlation_id, told, records))
 
     def _send_plainly(self, request: Request) -> None:
-        context = self._context.of(request, _int32.unpack(self._correlation_id)[0])
+        context = self._context.of(request, int.from_bytes(self._correlation_id, "big"))
         results = self._follower.read_all(self._wanted)
         context.answer(self._session.answer(self._wanted, results, Isolation.UNCOMMITTED))
 

@@ -30,6 +30,7 @@ from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.net.event_loop import READ, WRITE, EventLoop, Timer
 from milepost.protocol.apis import API_VERSIONS, Versions
 from milepost.protocol.connection import DEFAULT_MAX_SIZE, ClientConnection
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 
 OnAnswer = Callable[[Any], object]
@@ -44,7 +45,7 @@ class _Open:
 
     def __init__(
         self,
-        request: Message,
+        request: Message | RepeatedFetch,
         version: int | None,
         highest: int | None,
         deadline: float,
@@ -96,7 +97,7 @@ class LoopConnection:
 
     def send(
         self,
-        request: Message,
+        request: Message | RepeatedFetch,
         on_answer: OnAnswer,
         on_failure: OnFailure,
         *,

@@ -11,8 +11,10 @@ from typing import Any
 import milepost
 from milepost.client.addresses import Address
 from milepost.errors import RequestFailed, UnsupportedVersion
-from milepost.protocol.apis import API_VERSIONS, BY_NAME, Api, Versions
+from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
 from milepost.protocol.error_codes import ErrorCode, error_name
+from milepost.protocol.fetch_frames import KEY as FETCH
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.protocol.messages import ApiVersionsRequest
 
@@ -20,8 +22,8 @@ from milepost.protocol.messages import ApiVersionsRequest
 API_VERSIONS_VERSION = 3
 
 
-def api_of(request: Message) -> Api:
-    return BY_NAME[type(request).__name__.removesuffix("Request")]
+def api_of(request: Message | RepeatedFetch) -> Api:
+    return BY_KEY[FETCH] if isinstance(request, RepeatedFetch) else BY_NAME[type(request).__name__.removesuffix("Request")]
 
 
 def question(version: int) -> Message:

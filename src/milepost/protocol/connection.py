@@ -22,6 +22,7 @@ from milepost.codec.buffer import Buffer
 from milepost.errors import MalformedMessage
 from milepost.protocol import frames
 from milepost.protocol.apis import API_VERSIONS
+from milepost.protocol.fetch_frames import RepeatedFetch
 
 DEFAULT_MAX_SIZE = 100 << 20
 """Kafka's default of `socket.request.max.bytes`."""
@@ -121,7 +122,7 @@ class ClientConnection:
     def __init__(self, client_id: str | None = None, max_size: int = DEFAULT_MAX_SIZE) -> None:
         self.client_id = client_id
         self._reader = FrameReader(max_size)
-        self._open: deque[tuple[int, int, int]] = deque()
+        self._open: deque[tuple[int, int, int, RepeatedFetch | None]] = deque()
         self._next_correlation_id = 0
 
     @property
@@ -131,10 +132,14 @@ class ClientConnection:
     def send(self, key: int, version: int, body: Any, *, answered: bool = True) -> tuple[int, bytes]:
         """The correlation id, and the frame to send. A produce request with acks 0 is not answered."""
         correlation_id = self._next_correlation_id
-        frame = frames.encode_request(key, version, correlation_id, self.client_id, body)
+        repeated = body if isinstance(body, RepeatedFetch) else None
+        if repeated is not None:
+            frame = repeated.encode(correlation_id, self.client_id)
+        else:
+            frame = frames.encode_request(key, version, correlation_id, self.client_id, body)
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         if answered:
-            self._open.append((correlation_id, key, version))
+            self._open.append((correlation_id, key, version, repeated))
         return correlation_id, frame
 
     def receive(self, data: Buffer) -> list[Answer]:
@@ -143,10 +148,12 @@ class ClientConnection:
     def _answer(self, frame: memoryview) -> Answer:
         if not self._open:
             raise MalformedMessage(f"an answer of {len(frame)} bytes came, and no request is open")
-        expected, key, version = self._open.popleft()
+        expected, key, version, repeated = self._open.popleft()
         if len(frame) < 4 or (found := _SIZE.unpack_from(frame)[0]) != expected:
             told = f"correlation id {found}" if len(frame) >= 4 else f"{len(frame)} bytes"
             raise MalformedMessage(f"an answer with {told} came, the oldest open request has {expected}")
+        if repeated is not None:
+            return Answer(expected, key, version, repeated.decode(frame))
         # Kafka answers an ApiVersions version that it does not know in version 0; the error code says so.
         if key == API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
             version = 0

@@ -16,6 +16,8 @@ from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from milepost.replica.fetch_session import FetchSession
 from milepost.replica.following import Following
@@ -76,6 +78,7 @@ class Fetcher:
         self._on_progress = on_progress
         self._on_failed = on_failed
         self._session = FetchSession()
+        self._row: tuple[tuple[object, ...], RepeatedFetch | None] | None = None
         self._is_busy = False
         self._is_closed = False
         self._timer: Cancellable | None = None
@@ -148,6 +151,12 @@ class Fetcher:
         settings = self.settings
         wanted = {name: each.position(tells_epoch=settings.truncates_on_fetch) for name, each in ready.items()}
         topics, forgotten = self._session.request(wanted, settings.max_bytes)
+        request = self._repeated(topics, forgotten) or self._request(topics, forgotten)
+        asked = {name: (each, each.leader_epoch) for name, each in ready.items()}
+        self._send(request, settings.fetch_version, lambda response: self._fetched(response, asked))
+
+    def _request(self, topics: list[FetchRequest.Topic], forgotten: list[FetchRequest.ForgottenTopicsData]) -> FetchRequest:
+        settings = self.settings
         request = FetchRequest(
             max_wait_ms=settings.wait_ms,
             min_bytes=settings.min_bytes,
@@ -161,8 +170,35 @@ class Fetcher:
             request.replica_state = FetchRequest.ReplicaState(replica_id=settings.broker_id, replica_epoch=self._broker_epoch())
         else:
             request.replica_id = settings.broker_id
-        asked = {name: (each, each.leader_epoch) for name, each in ready.items()}
-        self._send(request, settings.fetch_version, lambda response: self._fetched(response, asked))
+        return request
+
+    def _repeated(
+        self, topics: list[FetchRequest.Topic], forgotten: list[FetchRequest.ForgottenTopicsData]
+    ) -> RepeatedFetch | None:
+        """The request as one of a row that differ in nothing but how far they are; None for the first of them."""
+        is_one = len(topics) == 1 and len(topics[0].partitions) == 1 and not forgotten
+        if not is_one or not self._session.epoch or self.settings.fetch_version < REPEATED_SINCE:
+            self._row = None
+            return None
+        part = topics[0].partitions[0]
+        shape = (
+            self._session.session_id,
+            topics[0].topic,
+            part.partition,
+            part.current_leader_epoch,
+            part.last_fetched_epoch,
+            part.log_start_offset,
+            self._broker_epoch(),
+        )
+        if self._row is None or self._row[0] != shape:
+            self._row = (shape, None)
+            return None
+        repeated = self._row[1]
+        if repeated is None:
+            repeated = RepeatedFetch(self.settings.fetch_version, self._request(topics, forgotten))
+            self._row = (shape, repeated)
+        repeated.epoch, repeated.offset = self._session.epoch, part.fetch_offset
+        return repeated
 
     def _fetched(self, response: Any, asked: dict[TopicPartition, tuple[Following, int]]) -> None:
         if response.error_code:

@@ -18,6 +18,7 @@ from milepost.client.addresses import Address
 from milepost.client.loop_connection import LoopConnection
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.net.event_loop import EventLoop
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.replica.metadata import BrokerInfo
 
@@ -43,7 +44,7 @@ class LoopPeers:
     def send(
         self,
         broker: BrokerInfo,
-        request: Message,
+        request: Message | RepeatedFetch,
         version: int | None,
         on_answer: Callable[[Any], object],
         on_failure: Callable[[MilepostError], object],

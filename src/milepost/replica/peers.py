@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from milepost.errors import MilepostError
+from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.replica.metadata import BrokerInfo
 
@@ -18,7 +19,7 @@ class Peers(Protocol):
     def send(
         self,
         broker: BrokerInfo,
-        request: Message,
+        request: Message | RepeatedFetch,
         version: int | None,
         on_answer: Callable[[Any], object],
         on_failure: Callable[[MilepostError], object],
