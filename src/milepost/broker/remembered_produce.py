@@ -30,15 +30,14 @@ from milepost.broker.response_errors import count_errors
 from milepost.codec.compression import Codec
 from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
-from milepost.log.quick_append import IS_COMPILED
+from milepost.log.quick_append import IS_COMPILED, append_quickly
 from milepost.protocol import frames
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
-from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_FLAG
+from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, NO_TIMESTAMP, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.log.append_info import AppendInfo
     from milepost.net.channel import Channel
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
@@ -215,19 +214,30 @@ class RememberedProduce:
         try:
             if self.patience is not None:
                 self.partition.ensure_enough_replicas()
-            info = broker.replicas.append_to(self.partition, records)
+            numbers, end_offset = self._append(records, broker)
         except MilepostError:
             return False
         request.meter = self._meter
-        answer = self._answer(bytes(frame[4:8]), info)
+        answer = self._answer(bytes(frame[4:8]), numbers)
         if self.partition.is_solo or self.patience is None:
             self.send(request, answer)
         else:
-            AwaitedAnswer(self, request, answer, info.last_offset + 1).wait(broker, self.patience)
+            AwaitedAnswer(self, request, answer, end_offset).wait(broker, self.patience)
         return True
 
-    def _answer(self, correlation_id: bytes, info: AppendInfo) -> bytes:
-        numbers = (info.first_offset, info.log_append_time, info.log_start_offset)
+    def _append(self, records: memoryview, broker: Broker) -> tuple[tuple[int, int, int], int]:
+        """What the answer says, and where the batch ends."""
+        partition = self.partition
+        log = partition.log
+        if IS_COMPILED and not partition.is_solo and not records.readonly and not partition.fault():
+            first_offset = append_quickly(log, records, partition.leader_epoch)
+            if first_offset >= 0:
+                broker.replicas.appended(partition, len(records), log.end_offset - first_offset)
+                return (first_offset, NO_TIMESTAMP, log.start_offset), log.end_offset
+        info = broker.replicas.append_to(partition, records)
+        return (info.first_offset, info.log_append_time, info.log_start_offset), info.last_offset + 1
+
+    def _answer(self, correlation_id: bytes, numbers: tuple[int, int, int]) -> bytes:
         encoded = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
         return b"".join((self._frame_size, correlation_id, self._before, encoded, self._after))
 

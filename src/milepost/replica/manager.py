@@ -80,15 +80,19 @@ class ReplicaManager:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        committed = partition.log.high_watermark
         info = partition.append(data, origin, guard)
         if partition.log.is_flush_awaited:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
-        self.count_appends(partition, 1, len(data), info.last_offset - info.first_offset + 1)
-        if not partition.is_solo and partition.log.high_watermark > committed:
-            self.purgatory.check(partition.committed_key)
+        self.appended(partition, len(data), info.last_offset - info.first_offset + 1)
         return info
+
+    def appended(self, partition: Partition, size: int, records: int) -> None:
+        """A batch was appended to a partition's log: wake whoever waits for it."""
+        is_more_committed = partition.advance()
+        self.count_appends(partition, 1, size, records)
+        if is_more_committed:
+            self.purgatory.check(partition.committed_key)
 
     def _flushed(self, partition: Partition) -> None:
         log = partition.log

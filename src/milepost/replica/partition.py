@@ -62,7 +62,10 @@ class Partition:
     def append(
         self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None
     ) -> AppendInfo:
-        info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+        return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+
+    def advance(self) -> bool:
+        """After an append: whether others than those who wait for the append itself have something to read now."""
         if not self.log.is_flush_awaited:
             self.log.update_high_watermark(self.log.end_offset)
-        return info
+        return False

@@ -112,9 +112,10 @@ class ReplicatedPartition(Partition):
     ) -> AppendInfo:
         if self.leadership is None or self.fault():
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
-        info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
-        self.leadership.advance(self.clock.now_ms())
-        return info
+        return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+
+    def advance(self) -> bool:
+        return self.leadership is not None and self.leadership.advance(self.clock.now_ms())
 
     def acknowledgement(self, end_offset: int) -> int | None:
         if not self.is_hosted or self.leadership is None:
