@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from milepost.broker.clustered import ClusteredBroker
 from milepost.client.versions import api_of
-from milepost.log.append_info import AppendInfo
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint
@@ -106,14 +105,13 @@ class SimulatedBroker:
 
     def _note_appends(self) -> None:
         replicas = self.broker.replicas
-        append_to = replicas.append_to
+        appended = replicas.appended
 
-        def noted(partition: Partition, *arguments: Any) -> AppendInfo:
-            info = append_to(partition, *arguments)
+        def noted(partition: Partition, size: int, records: int) -> None:
             self.history.accepted.append(Accepted(self.broker_id, str(partition.name), partition.leader_epoch, self.world.now))
-            return info
+            appended(partition, size, records)
 
-        replicas.append_to = noted  # type: ignore[assignment]
+        replicas.appended = noted  # type: ignore[method-assign]
 
     def _registered(self) -> None:
         self.world.note(f"{self.name} is registered with epoch {self.broker.member.broker_epoch}")

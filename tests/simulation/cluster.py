@@ -20,6 +20,7 @@ from typing import Any
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Operation
+from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
@@ -61,7 +62,7 @@ class Cluster:
             "log.index.interval.bytes": 200,
             "log.index.size.max.bytes": 2000,
             "min.insync.replicas": min_isr,
-            "log.flush.interval.messages": 1 if self.may_lose_power else 2**62,
+            "log.flush.interval.messages": 1 if self.may_lose_power else LONG_MAX,
             "replica.lag.time.max.ms": 2000,
             # A batch at a time: who is behind stays behind for a while.
             "replica.fetch.max.bytes": world.random.choice((100, 1 << 20)),

@@ -147,7 +147,7 @@ class Follower:
                 part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
             )
         if self.is_new:
-            self._has(partition, part)
+            self.has(partition, part)
         if part.fetch_offset == log.end_offset:
             return None
         try:
@@ -181,7 +181,7 @@ class Follower:
         replica.place = Place(log.end_offset, active, end) if is_all else None
         return found.records.read(found.position, found.size) if found.size <= SMALL else found
 
-    def _has(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
+    def has(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
         """The follower has everything before the offset it asks for."""
         leadership = partition.leadership
         assert leadership is not None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.net.request import Request
 
+OTHERS_MS = 100
+
 
 def remember(body: FetchRequest, context: Context, broker: ClusteredBroker) -> None:
     """After a fetch that was handled the plain way: expect more of its kind, if it named the same partition as the one before."""
@@ -51,6 +53,7 @@ class RememberedFetch:
         self._keys = tuple(self._watched)
         self._seconds = body.max_wait_ms / 1000
         self._meter = context.request.meter
+        self._others_counted_ms = broker.clock.now_ms()
         self._waiting: Request | None = None
         self._correlation_id = b""
         self._replica_id = replica_id_of(body)
@@ -80,11 +83,14 @@ class RememberedFetch:
             or not broker.fetch_sessions.use(session)
         ):
             return False
+        now = broker.clock.now_ms()
+        if now - self._others_counted_ms >= OTHERS_MS:
+            self._count_others(now)
         part = self._want.part
         part.fetch_offset = offset
         request.meter = self._meter
         self._waiting, self._correlation_id = request, bytes(request.frame[4:8])
-        if self._leadership.fetched(self._replica_id, offset, part.log_start_offset, broker.clock.now_ms()):
+        if self._leadership.fetched(self._replica_id, offset, part.log_start_offset, now):
             broker.replicas.purgatory.check(self._partition.committed_key)
         if offset < log.end_offset:
             self._send()
@@ -92,6 +98,14 @@ class RememberedFetch:
             broker.replicas.purgatory.wait(self._keys, self._try_complete, self._complete, self._seconds)
             request.handled_at = broker.loop.monotonic()
         return True
+
+    def _count_others(self, now_ms: int) -> None:
+        """The follower has all of the quiet partitions too, and is not to be taken for one that has stopped fetching them."""
+        self._others_counted_ms = now_ms
+        for each in self._wanted:
+            if each is not self._want:
+                assert isinstance(each.partition, ReplicatedPartition)
+                self._follower.has(each.partition, each.part)
 
     def _is_ordinary(self) -> bool:
         """Whether the follower follows this leader, in this epoch, is in sync, and nothing but the one partition has changed."""
