@@ -59,7 +59,7 @@ class ReplicatedPartition(Partition):
 
     # Roles.
 
-    def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> None:
+    def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> Leadership:
         """The controller made this broker the leader, in a new epoch."""
         now = self.clock.now_ms()
         # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
@@ -67,6 +67,7 @@ class ReplicatedPartition(Partition):
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
         self.leadership.advance(now)
+        return self.leadership
 
     def follow(self, leader_id: int, state: LeaderState) -> None:
         self.leadership = None
