@@ -21,6 +21,7 @@ from milepost.cluster.zookeeper.operations import (
     Operation,
     Result,
     SetData,
+    Sync,
     WatchEvent,
 )
 from milepost.cluster.zookeeper.session import Runner
@@ -101,6 +102,7 @@ CONVERSATION: list[list[Operation]] = [
     [Multi((Create("/a/f", b""), Create("/a/d", b""), Delete("/a/b"))), Exists("/a/f"), Exists("/a/b")],
     [Multi((Create("/a/g", b""), Create("/a/g/h", b""), Delete("/a/b")))],
     [Delete("/a/d", 7), Delete("/a/d", 0), Get("/a/d"), Check("/a", 3), Check("/a", 1)],
+    [Sync("/a"), Sync("/nothing"), Get("/a")],
     [Children("/a"), Create("/ü", "ü".encode()), Get("/ü"), Get("/")],
 ]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from types import SimpleNamespace
+
+from milepost.broker.cluster_topics import ClusterTopics
 from milepost.cluster.controller.office import ControllerSettings
 from milepost.cluster.member import Member, MemberSettings
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, SetData
+from milepost.cluster.zookeeper.operations import Create, Exists, Result, SetData, Stat
+from milepost.errors import InvalidArgument
 from milepost.replica.metadata import Endpoint
 from tests.simulation.turns import Turns
 from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
@@ -138,6 +143,88 @@ def test_controller_is_believed_when_zookeeper_names_it():
         town.turns.advance(1)
     assert said == [True, False, False, True]  # an older one says so itself, by its epoch
     assert first.is_controller
+
+
+def test_controller_that_our_server_has_not_heard_of_yet_is_believed_after_a_sync():
+    town = Town()
+    town.join(1)
+    second = town.join(2)
+    old = {path: Result(data=town.data(path), stat=Stat(0, 0)) for path in ("/controller", "/controller_epoch")}
+    town.sessions[1].close()
+    town.join(3)
+    town.turns.advance(1)
+    epoch, now = int(town.data("/controller_epoch")), town.server.carry_out
+    asked = []
+
+    def lagging(session, operation):
+        asked.append(type(operation).__name__)
+        return now(session, operation) if "Sync" in asked else old[operation.path]
+
+    named = znodes.controller_id(town.data("/controller"))
+    second._trusted = None
+    town.server.carry_out = lagging
+    said = []
+    second.trust(named, epoch, said.append)
+    town.turns.advance(1)
+    assert epoch == 2 and said == [True]
+    assert asked == ["Get", "Get", "Sync", "Get", "Get"]
+
+
+def test_whoever_waits_for_work_in_a_session_that_expires_is_told():
+    town = Town()
+    member = town.join(1)
+    heard = []
+
+    def work():
+        yield [Exists("/brokers")]
+
+    town.sessions[1].cut_off()
+    for number in (1, 2):
+        member.run(work(), lambda _: heard.append("done"), lambda number=number: heard.append(f"failed {number}"))
+    member.run(work(), lambda _: heard.append("done"))
+    member.with_topic_settings({"visits"}, lambda: heard.append("read"), lambda: heard.append("not read"))
+    member.trust(7, 70, lambda is_trusted: heard.append(("trusted", is_trusted)))
+    town.turns.advance(SESSION_SECONDS + 1)
+    town.sessions[1].reconnect()
+    town.turns.advance(1)
+    assert heard == ["failed 1", "failed 2", "not read", ("trusted", False)]
+    assert member.is_registered
+
+
+def test_work_that_raises_is_told_to_whoever_waits_and_the_member_stays_one():
+    town = Town()
+    member = town.join(1)
+    heard = []
+
+    def work():
+        yield [Exists("/brokers")]
+        raise InvalidArgument("no such thing")
+
+    member.run(work(), lambda _: heard.append("done"), lambda: heard.append("failed"))
+    member.run(iter_nothing(), lambda _: heard.append("next"))
+    town.turns.advance(1)
+    assert heard == ["failed", "next"]
+    assert (member.failure, town.told) == (None, [("registered", 1)])
+
+
+def iter_nothing():
+    yield []
+
+
+def test_topic_that_could_not_be_made_because_the_session_ended_can_be_made_later():
+    town = Town()
+    member = town.join(1)
+    alive = SimpleNamespace(brokers={1: SimpleNamespace(rack=None)})
+    topics = ClusterTopics(SimpleNamespace(member=member, cluster=alive, rng=random.Random(1), versions=LATEST))
+    town.sessions[1].cut_off()
+    topics.create_soon("visits", 1, 1, {})
+    town.turns.advance(SESSION_SECONDS + 1)
+    town.sessions[1].reconnect()
+    town.turns.advance(1)
+    assert "/brokers/topics/visits" not in town.server.nodes
+    topics.create_soon("visits", 1, 1, {})
+    town.turns.advance(1)
+    assert "/brokers/topics/visits" in town.server.nodes
 
 
 def test_change_of_settings_is_heard_by_everybody():

@@ -58,7 +58,6 @@ def test_leaders_go_on_while_zookeeper_is_dead(cluster, own_zookeeper):
     check(cluster, writer)
 
 
-@pytest.mark.trouble
 def test_all_sessions_expire_at_once(cluster, own_zookeeper):
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
         writer.wait_for(300)

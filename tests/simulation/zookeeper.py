@@ -26,6 +26,7 @@ from milepost.cluster.zookeeper.operations import (
     Result,
     SetData,
     Stat,
+    Sync,
     WatchEvent,
 )
 from milepost.cluster.zookeeper.session import SessionOwner
@@ -80,6 +81,8 @@ class ModelZooKeeper:
     def carry_out(self, session: Client, operation: Operation) -> Result:
         if isinstance(operation, (Get, Exists, Children)):
             return self._read(session, operation)
+        if isinstance(operation, Sync):
+            return Result()
         self.zxid += 1
         if isinstance(operation, Multi):
             return self._multi(session, operation)

@@ -82,7 +82,7 @@ class ClusterSettings:
                 self.changed(entity, dict(configs))
             done(is_stored)
 
-        self._broker.member.run(settings.write(entity, configs), written)
+        self._broker.member.run(settings.write(entity, configs), written, lambda: written(False))
 
 
 def known(kind: type[Configuration], configs: Mapping[str, str]) -> dict[str, str]:

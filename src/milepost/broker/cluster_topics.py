@@ -15,6 +15,7 @@ from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplic
 from milepost.broker.topic_requests import repeated
 from milepost.cluster import topic_writes
 from milepost.cluster.replica_assignment import assign_replicas
+from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment
 from milepost.log.partition_metadata import random_topic_id
 from milepost.protocol.error_codes import ErrorCode
@@ -65,10 +66,10 @@ class ClusterTopics:
 
     def create(self, name: str, replicas: Replicas, configs: Mapping[str, str], done: Done) -> None:
         topic_id = random_topic_id(self._broker.rng)
-        self._broker.member.run(topic_writes.create_topic(name, replicas, configs, topic_id, self._broker.versions), done)
+        self._write(topic_writes.create_topic(name, replicas, configs, topic_id, self._broker.versions), done)
 
     def delete(self, name: str, done: Done) -> None:
-        self._broker.member.run(topic_writes.delete_topic(name), done)
+        self._write(topic_writes.delete_topic(name), done)
 
     def grow(self, name: str, total: int, given: Replicas | None, done: Done) -> None:
         """To `total` partitions; `given` assigns the new ones by hand."""
@@ -88,7 +89,11 @@ class ClusterTopics:
                 start=start,
             )
 
-        self._broker.member.run(topic_writes.grow_topic(name, more, self._broker.versions), done)
+        self._write(topic_writes.grow_topic(name, more, self._broker.versions), done)
+
+    def _write(self, steps: Steps[int], done: Done) -> None:
+        """When the session ends first, it may have been written or not: an error that says nothing says that."""
+        self._broker.member.run(steps, done, lambda: done(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def create_soon(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:
         """Because somebody asked for it; they will ask again."""

@@ -316,7 +316,7 @@ class ClusteredBroker(Broker):
         gone = sorted({name.topic for name in deleted if name.topic not in self.cluster.topics})
         if gone:
             self.coordinators.topics_deleted(gone)
-        self.member.with_topic_settings({name for name in names if name in self.cluster.topics}, lambda: None)
+        self.member.with_topic_settings({name for name in names if name in self.cluster.topics}, lambda: None, lambda: None)
 
     # Replication.
 

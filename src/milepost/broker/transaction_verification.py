@@ -1,6 +1,7 @@
 """Asking a coordinator on another broker before the first record of a transaction is appended here (AddPartitionsToTxn 4 and later).
 
-Without an answer nothing is appended: the client is told to try again (`transaction_admission`).
+Without an answer nothing is appended: the client is told to try again (`transaction_admission`). The same after 31
+CLUSTER_AUTHORIZATION_FAILED: the coordinator has not heard of us yet. (Kafka makes that 48 INVALID_TXN_STATE, which ends older producers.)
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def ask_coordinator(
             for topic in transaction.topic_results
             for part in topic.results_by_partition
         }
-        missing = ErrorCode(response.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        missing = ErrorCode(response.error_code)
+        if missing in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
         answer({name: answered(found.get(name, missing), admission) for name in partitions})
 
     peers.send(

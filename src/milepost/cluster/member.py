@@ -28,7 +28,7 @@ from milepost.cluster.election import Deposed, Elected, Term, elect, read_contro
 from milepost.cluster.registration import BrokerIdTaken
 from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, WatchEvent
+from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.errors import MilepostError
 from milepost.replica.peers import Peers
@@ -100,9 +100,17 @@ class Member:
         self._runner.clear()
         self._session.close()
 
-    def run(self, steps: Steps[Any], done: Callable[[Any], object] = lambda result: None) -> None:
-        """Work on ZooKeeper on behalf of this broker, after everything that came before."""
-        self._runner.run(steps, done)
+    def run(
+        self,
+        steps: Steps[Any],
+        done: Callable[[Any], object] = lambda result: None,
+        failed: Callable[[], object] | None = None,
+    ) -> None:
+        """Work on ZooKeeper on behalf of this broker, after everything that came before.
+
+        When the session ends first nobody knows what became of it: then `failed` is called, and without it nothing.
+        """
+        self._runner.run(steps, done, failed)
 
     def look(self, operations: Sequence[Operation], done: Callable[[Sequence[Result]], None]) -> None:
         """Ask ZooKeeper now, beside that queue. `done` is always called, with errors if the session ends."""
@@ -121,11 +129,13 @@ class Member:
     def on_expired(self) -> None:
         logger.warning("the ZooKeeper session of broker %d expired", self.broker_id)
         self._end_office()
-        self._runner.clear()
+        waiting = self._runner.clear()
         self.is_registered = False
         self._trusted = None
         self.cluster.elected_id = None
         self.on_expired_session()
+        for failed in waiting:
+            failed()
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path == znodes.CONTROLLER:
@@ -191,13 +201,12 @@ class Member:
         if len(read) < len(changes.entities):
             self.cluster.client_quotas = yield from settings.read_quotas()
 
-    def with_topic_settings(self, topics: set[str], then: Callable[[], object]) -> None:
+    def with_topic_settings(self, topics: set[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
         """Go on when the settings of these topics are known: at once, or after they were read."""
         unknown = sorted(topic for topic in topics if topic not in self.cluster.topic_configs)
+        self.with_fresh_settings([settings.topic_entity(topic) for topic in unknown], then, failed)
 
-        self.with_fresh_settings([settings.topic_entity(topic) for topic in unknown], then)
-
-    def with_fresh_settings(self, entities: list[str], then: Callable[[], object]) -> None:
+    def with_fresh_settings(self, entities: list[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
         """Go on when the settings of these were read anew."""
 
         def read() -> Steps[None]:
@@ -205,7 +214,7 @@ class Member:
                 self.on_changed_settings(entity, configs)
 
         if entities and self.is_registered:
-            self._runner.run(read(), lambda _: then())
+            self._runner.run(read(), lambda _: then(), failed)
         else:
             then()
 
@@ -260,7 +269,14 @@ class Member:
             return
 
         def look() -> Steps[bool]:
-            named, current = yield [Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)]
+            if judged((yield [Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)])):
+                return True
+            # The server that we ask may not have heard of the election yet, and a controller that is refused does not say it again.
+            _, *found = yield [Sync(znodes.CONTROLLER_EPOCH), Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)]
+            return judged(found)
+
+        def judged(found: Sequence[Result]) -> bool:
+            named, current = found
             if not current.ok or not current.data.isdigit() or int(current.data) < epoch:
                 return False
             if int(current.data) > epoch:
@@ -271,7 +287,7 @@ class Member:
             self.cluster.elected_id = controller_id
             return True
 
-        self._runner.run(look(), then)
+        self._runner.run(look(), then, lambda: then(False))
 
     # Being alive.
 

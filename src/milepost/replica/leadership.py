@@ -60,6 +60,8 @@ class Leadership:
         self._changer = changer
         self._proposed: frozenset[int] | None = None
         self._is_unheard = False
+        self.on_confirmed: Callable[[], object] = lambda: None
+        """Other replicas are in sync now: the high watermark may move without anybody fetching."""
         self.remote: dict[int, RemoteReplica] = {}
         self._follow(now_ms)
 
@@ -137,6 +139,7 @@ class Leadership:
                     isr=confirmed.isr, partition_epoch=confirmed.partition_epoch, is_recovering=False
                 )
             self._proposed = None
+            self.on_confirmed()
         elif confirmed.error in NOT_NOW:
             self._proposed = None
         else:

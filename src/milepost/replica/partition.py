@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
 from milepost.log.append_info import AppendInfo
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
@@ -58,6 +59,9 @@ class Partition:
 
     def ensure_enough_replicas(self) -> None:
         """Before an append that all in-sync replicas must have."""
+
+    def refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
+        """A batch was refused for a reason that may soon be over."""
 
     def append(
         self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None

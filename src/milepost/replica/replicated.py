@@ -3,6 +3,8 @@
 leading     appends are allowed; the high watermark is what all in-sync replicas have (`leadership`)
 suspended   leading, as far as we know, but in a registration that is over: nothing is done until the controller says it again
 following   appends of clients are refused; a fetcher brings what the leader has
+
+What a producer sent behind a batch that was refused is refused alike (`refused_batches`).
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from milepost.log.producer_entry import AppendOrigin
 from milepost.log.verification import VerificationGuard
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.protocol.error_codes import ErrorCode
+from milepost.record.batch import RecordBatch
 from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
 from milepost.replica.metadata import NO_LEADER
 from milepost.replica.partition import Partition
+from milepost.replica.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
@@ -51,10 +55,11 @@ class ReplicatedPartition(Partition):
         self.partition_epoch = NO_EPOCH
         self.replicas = []
         self._told_isr: list[int] = []
+        self._refused = RefusedBatches(log.producers)
 
     # Roles.
 
-    def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> None:
+    def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> Leadership:
         """The controller made this broker the leader, in a new epoch."""
         now = self.clock.now_ms()
         # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
@@ -62,6 +67,7 @@ class ReplicatedPartition(Partition):
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
         self.leadership.advance(now)
+        return self.leadership
 
     def follow(self, leader_id: int, state: LeaderState) -> None:
         self.leadership = None
@@ -112,10 +118,15 @@ class ReplicatedPartition(Partition):
     ) -> AppendInfo:
         if self.leadership is None or self.fault():
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
+        if self._refused and origin is AppendOrigin.CLIENT:
+            self._refused.check(RecordBatch(data))
         return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
 
     def advance(self) -> bool:
         return self.leadership is not None and self.leadership.advance(self.clock.now_ms())
+
+    def refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
+        self._refused.note(RecordBatch(data), error)
 
     def acknowledgement(self, end_offset: int) -> int | None:
         if not self.is_hosted or self.leadership is None:

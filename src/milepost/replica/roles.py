@@ -100,6 +100,7 @@ class Roles:
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and isinstance(partition, ReplicatedPartition):
                 partition.confirm(leader_state(state))
+                self._advance(partition)
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
             self._take_role(self._host(name, topic_id), state)
@@ -145,7 +146,7 @@ class Roles:
         self.fetchers.remove(partition.name)
         was_leader = partition.is_leader
         if state.leader == self.broker_id:
-            partition.lead(told, self.changer, self.max_lag_ms())
+            partition.lead(told, self.changer, self.max_lag_ms()).on_confirmed = lambda: self._advance(partition)
             self.on_leader(partition)
         else:
             partition.follow(state.leader, told)
@@ -157,6 +158,11 @@ class Roles:
                 self.fetchers.follow(partition)
         # Producers that wait for other replicas, and consumers that wait for records: somebody else answers them now.
         self._wake(partition)
+
+    def _advance(self, partition: ReplicatedPartition) -> None:
+        """Without the replicas that are in sync no more, all others may have what is waited for."""
+        if partition.leadership is not None and partition.leadership.advance(self.clock.now_ms()):
+            self._wake(partition)
 
     def _wake(self, partition: Partition) -> None:
         self.replicas.purgatory.check(partition.name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from milepost.codec.compression import Codec
 from milepost.coordinator.transaction import Producer
 from milepost.coordinator.transaction_admission import Admission, answered_to_produce
-from milepost.errors import MilepostError, RecordValidation
+from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, RecordValidation
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
@@ -204,6 +204,8 @@ def append(
     if partition is None:
         return PartitionResponse(index=part.index, error_code=context.broker.missing_partition(name), base_offset=-1)
     error_code = refused.get(name) or check_records(part.records, request, context)
+    if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+        partition.refused(part.records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
     if error_code:
         return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
     try:
@@ -219,6 +221,8 @@ def append(
             index=part.index, error_code=error.code, base_offset=-1, record_errors=errors, error_message=str(error)
         )
     except MilepostError as error:
+        if isinstance(error, NotLeaderOrFollower | NotEnoughReplicas):
+            partition.refused(part.records, error)
         return PartitionResponse(index=part.index, error_code=error.code, base_offset=-1, error_message=str(error))
     response = PartitionResponse(
         index=part.index,

@@ -1,6 +1,7 @@
 """AddPartitionsToTxn (key 24) in a cluster: from clients as ever, and from version 4 from other brokers, by the client id that they use.
 
-Anybody else gets 31 for these versions.
+A broker that we have not heard of yet gets 15 COORDINATOR_NOT_AVAILABLE, after which its producer tries again; anybody else gets 31 for
+these versions.
 """
 
 from __future__ import annotations
@@ -24,5 +25,8 @@ def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartition
     if context.version >= BROKERS_SINCE[ADD_PARTITIONS_TO_TXN]:
         brokers = cast("ClusteredBroker", context.broker).cluster.brokers
         if context.client_id not in {f"{CLIENT_ID}{broker_id}" for broker_id in brokers}:
-            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            is_new = context.client_id.startswith(CLIENT_ID)
+            return AddPartitionsToTxnResponse(
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE if is_new else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            )
     return add_partitions_to_txn.handle(request, context)

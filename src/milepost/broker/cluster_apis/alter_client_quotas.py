@@ -55,4 +55,4 @@ def alter(entry: Wanted, parts: Parts, broker: ClusteredBroker, validate_only: b
         done(ErrorCode.NONE if is_stored else ErrorCode.UNKNOWN_SERVER_ERROR)
 
     configs = {key: str(int(value) if key in WHOLE else float(value)) for key, value in values.items()}
-    broker.member.run(settings.write(settings.quota_path(entity), configs), stored)
+    broker.member.run(settings.write(settings.quota_path(entity), configs), stored, lambda: stored(False))

@@ -22,4 +22,9 @@ def handle(request: DescribeConfigsRequest, context: Context) -> None:
     entities = [topic_entity(name) for kind, name in named if kind == TOPIC and name in broker.cluster.topics]
     if any(kind == BROKER for kind, _ in named):
         entities += [broker_entity(ALL_BROKERS), broker_entity(str(broker.node_id))]
-    broker.member.with_fresh_settings(entities, lambda: context.answer(describe_configs.handle(request, context)))
+
+    def describe() -> None:
+        context.answer(describe_configs.handle(request, context))
+
+    # Without ZooKeeper, as far as this broker knows.
+    broker.member.with_fresh_settings(entities, describe, describe)

@@ -25,9 +25,13 @@ def handle(request: LeaderAndIsrRequest, context: Context) -> None:
     def act() -> None:
         context.answer(broker.roles.lead_and_follow(request, context.version))
 
+    def expired() -> None:
+        """The session in which the controller spoke to us ended meanwhile."""
+        context.answer(LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+
     def judged(is_trusted: bool) -> None:
         if is_trusted:
-            broker.member.with_topic_settings(topics, act)
+            broker.member.with_topic_settings(topics, act, expired)
         else:
             context.answer(LeaderAndIsrResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 

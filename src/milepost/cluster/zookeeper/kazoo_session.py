@@ -36,6 +36,7 @@ from milepost.cluster.zookeeper.operations import (
     Result,
     SetData,
     Stat,
+    Sync,
     WatchEvent,
 )
 from milepost.cluster.zookeeper.session import SessionOwner
@@ -188,6 +189,8 @@ class KazooSession:
             if isinstance(operation, Exists):
                 return client.exists_async(operation.path, watch=watch)
             return client.get_children_async(operation.path, watch=watch, include_data=True)
+        if isinstance(operation, Sync):
+            return client.sync_async(operation.path)
         if isinstance(operation, Create):
             return client.create_async(
                 operation.path,
@@ -248,7 +251,7 @@ class _Batch:
         """On kazoo's thread for completions, which runs one at a time."""
         operation = self.operations[position]
         failure = answer.exception
-        if isinstance(failure, ConnectionLoss) and isinstance(operation, (Get, Exists, Children)):
+        if isinstance(failure, ConnectionLoss) and isinstance(operation, (Get, Exists, Children, Sync)):
             self._ask(position)
             return
         self._take(position, Result(error_of(failure)) if failure is not None else result_of(operation, answer.value))
@@ -292,7 +295,7 @@ def result_of(operation: Operation, value: Any) -> Result:
         return Result(path=value[0], stat=stat_of(value[1]))
     if isinstance(operation, SetData):
         return Result(stat=stat_of(value))
-    if isinstance(operation, Delete):
+    if isinstance(operation, (Delete, Sync)):
         return Result()
     results = tuple(part_of(part) for part in value)
     if isinstance(operation, Check):

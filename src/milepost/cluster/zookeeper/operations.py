@@ -3,6 +3,7 @@
 An operation that fails is a result too, with its error: most failures are what the logic is about (somebody else was first).
 
     Get Exists Children     read; with `watch` the session tells once when that changes
+    Sync                    the server that is asked has heard of everything that was written before: what is read next is not old
     Create SetData Delete   write; a version of -1 matches any
     Check                   the version that guards the others of its Multi
     Multi                   all or nothing
@@ -44,6 +45,10 @@ class Children(NamedTuple):
     watch: bool = False
 
 
+class Sync(NamedTuple):
+    path: str
+
+
 class Create(NamedTuple):
     path: str
     data: bytes = b""
@@ -71,7 +76,7 @@ class Multi(NamedTuple):
     operations: tuple[Create | SetData | Delete | Check, ...]
 
 
-Operation: TypeAlias = "Get | Exists | Children | Create | SetData | Delete | Check | Multi"
+Operation: TypeAlias = "Get | Exists | Children | Sync | Create | SetData | Delete | Check | Multi"
 
 
 class Stat(NamedTuple):

@@ -18,11 +18,14 @@ with SESSION_EXPIRED; the owner is told by `on_expired` first, and starts anew w
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.cluster.zookeeper.operations import Operation, Result, WatchEvent
+
+logger = logging.getLogger("milepost.cluster")
 
 T = TypeVar("T")
 Steps = Generator[Sequence[Operation], Sequence[Result], T]
@@ -53,57 +56,73 @@ class Session(Protocol):
         """End the session: its ephemeral nodes go at once."""
 
 
+class Work(NamedTuple):
+    steps: Steps[Any]
+    done: Callable[[Any], object]
+    failed: Callable[[], object] | None
+
+
 class Runner:
     """Runs one sequence of steps after the other: the event queue of a controller, the work of a broker on its own znodes."""
 
     def __init__(self, session: Session, on_error: Callable[[Exception], None]):
         self._session = session
         self._on_error = on_error
-        self._queue: deque[tuple[Steps[Any], Callable[[Any], object]]] = deque()
-        self._current: Steps[Any] | None = None
+        self._queue: deque[Work] = deque()
+        self._current: Work | None = None
         self._generation = 0
 
     def __len__(self) -> int:
         return len(self._queue) + (self._current is not None)
 
-    def run(self, steps: Steps[T], done: Callable[[T], object] = lambda result: None) -> None:
-        """Run `steps` when everything handed over before has finished; `done` gets what they return."""
-        self._queue.append((steps, done))
+    def run(
+        self, steps: Steps[T], done: Callable[[T], object] = lambda result: None, failed: Callable[[], object] | None = None
+    ) -> None:
+        """Run `steps` when everything handed over before has finished; `done` gets what they return.
+
+        `failed` is for somebody who waits: it is called instead when the steps raise, and it is what `clear` gives back.
+        """
+        self._queue.append(Work(steps, done, failed))
         if self._current is None:
             self._next()
 
-    def clear(self) -> None:
-        """Forget everything: what waits, and what runs (it is closed where it waits)."""
+    def clear(self) -> list[Callable[[], object]]:
+        """Forget everything: what waits, and what runs (it is closed where it waits). Those who are to be told that it failed."""
         self._generation += 1
+        forgotten = [*([] if self._current is None else [self._current]), *self._queue]
         self._queue.clear()
         current, self._current = self._current, None
         if current is not None:
-            current.close()
+            current.steps.close()
+        return [work.failed for work in forgotten if work.failed is not None]
 
     def _next(self) -> None:
         while self._queue and self._current is None:
-            steps, done = self._queue.popleft()
-            self._current = steps
-            self._advance(steps, done, None)
+            self._current = self._queue.popleft()
+            self._advance(self._current, None)
 
-    def _advance(self, steps: Steps[Any], done: Callable[[Any], object], results: Sequence[Result] | None) -> None:
+    def _advance(self, work: Work, results: Sequence[Result] | None) -> None:
         generation = self._generation
 
         def answered(results: Sequence[Result]) -> None:
             if generation == self._generation:
-                self._advance(steps, done, results)
+                self._advance(work, results)
                 self._next()
 
         try:
-            operations = next(steps) if results is None else steps.send(results)
+            operations = next(work.steps) if results is None else work.steps.send(results)
         except StopIteration as finished:
             if generation == self._generation:
                 self._current = None
-                done(finished.value)
+                work.done(finished.value)
         except Exception as error:
             if generation == self._generation:
                 self._current = None
-                self._on_error(error)
+                if work.failed is None:
+                    self._on_error(error)
+                else:
+                    logger.error("work on ZooKeeper for somebody who waits for it failed", exc_info=error)
+                    work.failed()
         else:
             if generation == self._generation:
                 self._session.submit(operations, answered)
