@@ -24,6 +24,7 @@ from milepost.broker.cluster_settings import ClusterSettings
 from milepost.broker.cluster_topics import ClusterTopics
 from milepost.broker.coordinator_log import configs_of_offsets, configs_of_transactions
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
+from milepost.broker.fetcher_settings import fetcher_settings
 from milepost.broker.housekeeping import Loop
 from milepost.broker.marker_sender import MarkerSender
 from milepost.broker.nearest_replica import nearest_replica
@@ -52,7 +53,6 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse, UpdateMetadataRequest
 from milepost.replica.fence import Fence
-from milepost.replica.fetcher import FetcherSettings
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
@@ -60,6 +60,7 @@ from milepost.replica.metadata import BrokerInfo, Endpoint
 from milepost.replica.metadata_cache import NO_CONTROLLER
 from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
+from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class ClusteredBroker(Broker):
         )
         self.link = ControllerLink(self.cluster, peers, loop)
         self.fence = Fence(loop.monotonic, loop, config.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
+        self.replication_quotas = ReplicationQuotas(self.node_id, config, lambda: int(loop.monotonic() * 1000))
         self.fetchers = self._make_fetchers(peers, loop)
         self.roles = Roles(
             self.replicas,
@@ -209,20 +211,8 @@ class ClusteredBroker(Broker):
         roles.on_stopped = self.coordinators.lost
 
     def _make_fetchers(self, peers: Peers, loop: Loop) -> Fetchers:
-        config = self.config
         return Fetchers(
-            FetcherSettings(
-                self.node_id,
-                self.versions.fetch,
-                self.versions.list_offsets,
-                self.versions.offset_for_leader_epoch,
-                self.versions.truncates_on_fetch,
-                config.replica_fetch_wait_max_ms,
-                config.replica_fetch_min_bytes,
-                config.replica_fetch_max_bytes,
-                config.replica_fetch_response_max_bytes,
-                config.replica_fetch_backoff_ms,
-            ),
+            fetcher_settings(self.node_id, self.config, self.versions),
             peers,
             loop,
             self.clock,
@@ -230,7 +220,8 @@ class ClusteredBroker(Broker):
             lambda: self.member.broker_epoch,
             self._replicated,
             self._replica_failed,
-            config.num_replica_fetchers,
+            self.replication_quotas.follower,
+            self.config.num_replica_fetchers,
         )
 
     def _isr_changer(self) -> IsrChanger:

@@ -7,6 +7,9 @@ One that is waiting is answered at the end of the loop's turn in which records c
 followers of a busy partition ask once for several batches. Where a follower's next records are in the file is remembered, because it is
 nearly always right behind the last ones; few of them go with the head of the answer and not by way of sendfile.
 
+A partition whose move is throttled has no records for replicas that are not in sync while more went out than its rate allows
+(`replica/replication_quota`); a fetch that gets nothing else waits as if there were none.
+
 Taken from brokers that the controller named as alive; anybody else gets 31.
 """
 
@@ -33,6 +36,7 @@ from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.replica.partition import Partition
 from milepost.replica.remote_replica import Place, RemoteReplica
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.segment.file_records import FileSlice
@@ -56,6 +60,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     follower = Follower(broker, replica_id, request.max_bytes)
     results = follower.read_all(wanted)
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(has_news, results)):
+        follower.gets(wanted, results)
         return session.answer(wanted, results, Isolation.UNCOMMITTED)
     watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
 
@@ -67,7 +72,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
             not partition.is_hosted
             or partition.fault() != 0
             or check_epoch(partition, each.part.current_leader_epoch) != 0
-            or partition.log.end_offset > each.part.fetch_offset
+            or (partition.log.end_offset > each.part.fetch_offset and not follower.must_wait_for(partition))
         )
 
     def complete() -> None:
@@ -76,7 +81,9 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     def send() -> None:
         if context.is_connected:
             follower.is_new = False
-            context.answer(session.answer(wanted, follower.read_all(wanted), Isolation.UNCOMMITTED))
+            results = follower.read_all(wanted)
+            follower.gets(wanted, results)
+            context.answer(session.answer(wanted, results, Isolation.UNCOMMITTED))
 
     broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
     return None
@@ -93,6 +100,7 @@ class Follower:
         self.broker = broker
         self.replica_id = replica_id
         self.max_bytes = max_bytes
+        self.quota = broker.replication_quotas.leader
         self.is_new = True
         """Whether what it asks for is news about it; not any more when its request has waited."""
 
@@ -140,7 +148,7 @@ class Follower:
             )
         if self.is_new:
             self._has(partition, part)
-        if part.fetch_offset == log.end_offset:
+        if part.fetch_offset == log.end_offset or self.must_wait_for(partition):
             return None
         try:
             records = self._read(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
@@ -152,6 +160,22 @@ class Follower:
         result = empty(each, Isolation.UNCOMMITTED)
         result.records = records
         return result
+
+    def must_wait_for(self, partition: Partition) -> bool:
+        quota = self.quota
+        return quota.is_throttled(partition.name) and self.replica_id not in partition.in_sync_replicas and quota.is_exceeded
+
+    def gets(self, wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
+        """Count what goes out of partitions that are throttled, to whomever."""
+        if not self.quota.is_in_use:
+            return
+        size = sum(
+            size_of(result)
+            for each, result in zip(wanted, results, strict=True)
+            if each.partition is not None and self.quota.is_throttled(each.partition.name)
+        )
+        if size:
+            self.quota.record(size)
 
     def _read(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log
