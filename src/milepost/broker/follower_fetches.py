@@ -37,7 +37,7 @@ from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
-from milepost.replica.remote_replica import Place, RemoteReplica
+from milepost.replica.remote_replica import NO_BROKER_EPOCH, Place, RemoteReplica
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.segment.file_records import FileSlice
 
@@ -57,7 +57,8 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     wanted = session.wanted()
-    follower = Follower(broker, replica_id, request.max_bytes)
+    epoch = NO_BROKER_EPOCH if state is None else state.replica_epoch
+    follower = Follower(broker, replica_id, epoch, request.max_bytes)
     results = follower.read_all(wanted)
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(has_news, results)):
         follower.gets(wanted, results)
@@ -96,9 +97,10 @@ def has_news(result: Result | None) -> bool:
 class Follower:
     """One that fetches, for one request."""
 
-    def __init__(self, broker: ClusteredBroker, replica_id: int, max_bytes: int):
+    def __init__(self, broker: ClusteredBroker, replica_id: int, broker_epoch: int, max_bytes: int):
         self.broker = broker
         self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
         self.max_bytes = max_bytes
         self.quota = broker.replication_quotas.leader
         self.is_new = True
@@ -131,6 +133,8 @@ class Follower:
         replica = leadership.remote.get(self.replica_id)
         if replica is None:
             return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if replica.is_earlier_life(self.broker_epoch):
+            return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
         if part.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(part.last_fetched_epoch, log.end_offset)
@@ -201,7 +205,9 @@ class Follower:
         """The follower has everything before the offset it asks for."""
         leadership = partition.leadership
         assert leadership is not None
-        moved = leadership.fetched(self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms())
+        moved = leadership.fetched(
+            self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms(), self.broker_epoch
+        )
         purgatory = self.broker.replicas.purgatory
         if moved:
             purgatory.check(partition.committed_key)
