@@ -115,7 +115,7 @@ class Fetchers:
             self.follow(partition)
 
     def close(self) -> None:
-        for fetcher in self._fetchers.values():
+        for fetcher in list(self._fetchers.values()):
             fetcher.close()
         self._fetchers.clear()
         self._of.clear()
