@@ -49,6 +49,28 @@ def test_broker_that_is_killed_and_comes_back_costs_nothing(cluster, whom):
     ensure_healed(cluster, writer)
 
 
+def test_broker_with_a_pool_of_handlers_is_killed_and_stopped_and_costs_nothing(tmp_path, zookeeper):
+    settings = {"request.channel.mode": "pooled", "num.io.threads": "3"}
+    with ClusterProcesses(tmp_path, zookeeper, settings=settings) as cluster:
+        create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        victim = metadata(cluster.bootstrap).controller_id
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
+            writer.wait_for(300)
+            cluster.brokers[victim].kill()
+            until(lambda: victim not in leaders(cluster.bootstrap, TOPIC).values(), "others lead")
+            writer.wait_for(600)
+            cluster.brokers[victim].start()
+            until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
+            for broker in cluster.brokers.values():
+                assert broker.stop() == 0
+                writer.wait_for(300)
+                broker.start()
+                until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
+        assert not writer.failed
+        assert not any("Traceback" in broker.text() for broker in cluster.brokers.values())
+        ensure_healed(cluster, writer)
+
+
 def test_polite_stop_hands_over_and_no_client_sees_an_error(cluster):
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
         writer.wait_for(300)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from tests.clients.java_tools import JavaTools
@@ -77,6 +80,40 @@ def test_partition_is_moved_back_and_forth(cluster, tools, tmp_path):
             "the move is completed",
         )
         assert metadata(cluster.bootstrap).topics["moves"].partitions[0].replicas == [target]
+
+
+def test_move_under_a_throttle_takes_its_time_and_leaves_no_throttle_behind(cluster, tools, tmp_path):
+    """From ours to Kafka's, then back: each is slowed down by the other's leader and by its own follower."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("slow", 1, replica_assignment=[[1]])])["slow"].result()
+    fill(cluster.bootstrap, "slow", 20_000_000)
+    for tool, target in zip(tools, (2, 1), strict=True):
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "slow", "partition": 0, "replicas": [target]}]}))
+        move = ("reassign-partitions", "--reassignment-json-file", str(plan))
+        assert "The inter-broker throttle limit was set to 3000000 B/s" in tool.run(*move, "--execute", "--throttle", "3000000")
+        began = time.monotonic()
+        assert "is still in progress" in tool.run(*move, "--verify")
+        assert throttles(tool) == 3
+        until(lambda target=target: metadata(cluster.bootstrap).topics["slow"].partitions[0].replicas == [target], "it is moved")
+        assert time.monotonic() - began > 20_000_000 / 3_000_000 / 2
+        assert "is completed" in tool.run(*move, "--verify")
+        assert throttles(tool) == 0
+
+
+def fill(bootstrap, topic, size):
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+    for _ in range(size // 10_000):
+        producer.produce(topic, bytes(10_000), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def throttles(tool):
+    """In how many places there is one: the topic and the two brokers."""
+    asked = [("topics", "slow"), ("brokers", "1"), ("brokers", "2")]
+    printed = [tool.run("configs", "--describe", "--entity-type", kind, "--entity-name", name) for kind, name in asked]
+    return sum("replication.throttled" in text for text in printed)
 
 
 def test_preferred_leaders_are_elected(cluster, tools):

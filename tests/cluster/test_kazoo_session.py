@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -109,7 +110,7 @@ CONVERSATION: list[list[Operation]] = [
 
 def plain(result: Result) -> Result:
     """Without what a server numbers as it likes; a create in a multi tells only its path."""
-    stat = result.stat._replace(czxid=0, ephemeral_owner=bool(result.stat.ephemeral_owner)) if result.stat else None
+    stat = result.stat._replace(czxid=0, created_ms=0, ephemeral_owner=bool(result.stat.ephemeral_owner)) if result.stat else None
     return result._replace(stat=stat, results=tuple(Result(part.error, path=part.path) for part in result.results))
 
 
@@ -132,6 +133,13 @@ def test_node_without_data_has_none_at_all(connect):
     raw = client.session._client
     assert [raw.get(path)[0] for path in ("/alone", "/together", "/filled")] == [None, None, b"x"]
     assert client.ask(Get("/alone"))[0].data == b""
+
+
+def test_node_says_when_it_was_made(connect):
+    client = connect()
+    before = int(time.time() * 1000)
+    client.ask(Create("/dated"))
+    assert before <= client.ask(Get("/dated"))[0].stat.created_ms <= int(time.time() * 1000)
 
 
 def test_no_operations_are_answered_too(connect):

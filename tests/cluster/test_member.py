@@ -38,7 +38,7 @@ class Clock:
 class Town:
     def __init__(self):
         self.turns = Turns()
-        self.server = ModelZooKeeper()
+        self.server = ModelZooKeeper(Clock().now_ms)
         self.sessions = {}
         self.told = []
 

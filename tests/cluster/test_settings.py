@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from milepost.clock import ManualClock
 from milepost.cluster import settings
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.registration import make_nodes
@@ -24,7 +25,8 @@ class Owner:
 class Town:
     def __init__(self):
         self.turns = Turns()
-        self.server = ModelZooKeeper()
+        self.clock = ManualClock(1_700_000_000_000)
+        self.server = ModelZooKeeper(self.clock.now_ms)
         session = ModelSession(self.server, self.turns)
         session.start(Owner())
         self.errors = []
@@ -54,9 +56,9 @@ def test_changes_are_told_once_and_each_entity_once():
     for _ in range(2):
         town.run(settings.write("topics/visits", {}))
     town.run(settings.write("brokers/<default>", {"log.cleaner.threads": "2"}))
-    changes = town.run(settings.watch_changes(-1))
+    changes = town.run(settings.watch_changes(-1, town.clock.now_ms()))
     assert changes == (["topics/visits", "brokers/<default>"], 2)
-    assert town.run(settings.watch_changes(2)) == ([], 2)
+    assert town.run(settings.watch_changes(2, town.clock.now_ms())) == ([], 2)
 
 
 def test_everything_is_read_at_the_start():
@@ -75,3 +77,27 @@ def test_quotas_of_a_user_and_client_lie_below_the_user():
     assert settings.quota_path({"client-id": "etl", "user": None}) == "users/<default>/clients/etl"
     assert settings.quota_entity("users/ann%2Fe/clients/<default>") == {"client-id": None, "user": "ann/e"}
     assert settings.quota_path({"ip": "127.0.0.1"}) == "ips/127.0.0.1"
+
+
+def test_old_changes_are_removed_by_whoever_looks_at_new_ones():
+    town = Town()
+    town.run(settings.write("topics/old", {}))
+    town.clock.advance(60_000)
+    town.run(settings.write("topics/younger", {}))
+    town.clock.advance(14 * 60_000)
+    assert town.run(settings.watch_changes(1, town.clock.now_ms())) == ([], 1)
+    assert len(town.server.children["/config/changes"]) == 2, "a quarter of an hour is not more than one"
+    town.clock.advance(1)
+    town.run(settings.write("topics/new", {}))
+    assert town.run(settings.watch_changes(1, town.clock.now_ms())) == (["topics/new"], 2)
+    assert town.server.children["/config/changes"] == {"config_change_0000000001", "config_change_0000000002"}
+
+
+def test_old_change_that_was_not_seen_yet_is_heard_before_it_goes():
+    town = Town()
+    town.run(settings.write("topics/old", {}))
+    town.clock.advance(16 * 60_000)
+    assert town.run(settings.watch_changes(-1, town.clock.now_ms())) == (["topics/old"], 0)
+    assert town.server.children["/config/changes"] == set()
+    town.run(settings.write("topics/new", {}))
+    assert town.run(settings.watch_changes(0, town.clock.now_ms())) == (["topics/new"], 1), "numbers go on"

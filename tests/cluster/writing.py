@@ -58,6 +58,8 @@ class Writer:
         self.acked: list[str] = []
         self.failed: list[tuple[str, str]] = []
         self.sent = 0
+        self.longest_wait = 0.0
+        """Seconds from sending a value to its acknowledgement."""
         self._stop = threading.Event()
         self._producer = Producer(
             {
@@ -88,6 +90,7 @@ class Writer:
         value = message.value().decode()
         if error is None:
             self.acked.append(value)
+            self.longest_wait = max(self.longest_wait, message.latency())
         else:
             self.failed.append((value, str(error)))
 

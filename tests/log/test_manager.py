@@ -17,6 +17,7 @@ from milepost.errors import DirectoryLocked, InvalidConfiguration, KafkaStorage,
 from milepost.files import Disk
 from milepost.log.directory import LOG_STARTS
 from milepost.log.manager import LogManager
+from milepost.log.open import open_log
 from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
 
@@ -186,6 +187,23 @@ def test_a_deleted_partition_is_renamed_at_once_and_gone_after_the_delay(tmp_pat
     clock.advance(60_000)
     manager.tick()
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    manager.shutdown()
+
+
+def test_a_partition_that_is_set_aside_is_kept_and_not_loaded_again(tmp_path):
+    clock = ManualClock(NOW)
+    manager = make_manager(tmp_path, clock=clock)
+    put(manager.create(PAGE_VISITS), b"x")
+    kept = Path(manager.set_aside(PAGE_VISITS))
+    assert kept.name.startswith("page_visits-0.") and kept.name.endswith("-stray")
+    assert manager.create(PAGE_VISITS).end_offset == 0
+    clock.advance(60_000)
+    manager.tick()
+    manager.shutdown()
+    manager = make_manager(tmp_path, clock=clock)
+    assert manager.create(PAGE_VISITS).end_offset == 0
+    with open_log(kept) as log:
+        assert log.end_offset == 1
     manager.shutdown()
 
 

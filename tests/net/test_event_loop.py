@@ -44,6 +44,18 @@ def test_timers_run_in_the_order_of_their_times_and_not_before(loop, clock):
     assert ran == ["a", "b", "c"]
 
 
+def test_loop_runs_until_something_is_so_or_it_is_too_late(loop, clock):
+    ran = []
+    loop.post(lambda: ran.append("a"))
+    loop.run_until(lambda: bool(ran), deadline=clock.now + 1)
+    assert ran == ["a"]
+    loop.post(lambda: setattr(clock, "now", clock.now + 2))
+    loop.run_until(lambda: False, deadline=clock.now + 1)
+    loop.later(0, lambda: ran.append("b"))
+    loop.run_once(0)
+    assert ran == ["a", "b"]
+
+
 def test_timer_that_was_cancelled_does_not_run(loop, clock):
     ran = []
     loop.later(1, lambda: ran.append("a")).cancel()

@@ -10,6 +10,7 @@ import pytest
 
 from milepost import open_log
 from milepost.clock import ManualClock
+from milepost.config.broker import BrokerConfig
 from milepost.errors import BrokerUnavailable, OffsetOutOfRange
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
@@ -27,6 +28,7 @@ from milepost.record.records import Record
 from milepost.replica.fetcher import Fetcher, FetcherSettings
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
+from milepost.replica.replication_quota import ReplicationQuotas
 from tests.simulation.turns import Turns
 
 NAME = TopicPartition("t", 0)
@@ -119,6 +121,7 @@ class Pair:
         config = {"segment.bytes": 2000, "index.interval.bytes": 200}
         self.leader_log = open_log(str(tmp_path / "leader/t-0"), "a", config, clock=self.clock)
         self.log = open_log(str(tmp_path / "follower/t-0"), "a", config, clock=self.clock)
+        self.quota = ReplicationQuotas(2, BrokerConfig(), self.clock.now_ms).follower
         self.progress: list[int] = []
         self.failed: list[Any] = []
 
@@ -134,6 +137,7 @@ class Pair:
             lambda: 33,
             lambda name, size: self.progress.append(size),
             lambda name, error: self.failed.append(error),
+            self.quota,
         )
         self.following = Following(self.log, TOPIC_ID, epoch)
         self.fetcher.add(NAME, self.following)
@@ -338,3 +342,46 @@ def test_answer_for_a_partition_that_is_no_longer_followed_is_dropped(pair):
     pair.fetcher.remove(NAME)
     pair.advance(1)
     assert pair.log.end_offset == 0
+
+
+# Throttled.
+
+
+def test_throttled_partition_waits_for_its_rate(pair):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.leader_log.update_high_watermark(26)
+    pair.quota.throttle("t", ["0:2"])
+    pair.quota.limit = 400
+    pair.follow(0, max_bytes=900, wait_ms=500)
+    size = sum(path.stat().st_size for path in Path(pair.leader_log.directory).glob("*.log"))
+    assert 2100 < size < 2400, "in three fetches, two of which have to be paid for before the next"
+    pair.advance(1.9)
+    assert sum(pair.progress) <= 900
+    assert len(pair.leader.asked) == 1, "nothing is asked for in vain"
+    pair.advance(2)
+    assert 900 < sum(pair.progress) <= 1800
+    pair.advance(2.5)
+    assert pair.equal()
+
+
+def test_throttled_partition_that_is_in_sync_is_fetched_whatever_the_rate(pair):
+    write(pair.leader_log, 0, *"abc")
+    pair.leader_log.update_high_watermark(3)
+    pair.quota.throttle("t", ["*"])
+    pair.quota.limit = 1
+    pair.follow(0)
+    pair.advance(1)
+    assert pair.following.lag == 0 and pair.quota.is_exceeded
+    write(pair.leader_log, 0, *"def")
+    pair.advance(1)
+    assert pair.equal()
+
+
+def test_partitions_of_other_brokers_throttles_are_not_held_up(pair):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.leader_log.update_high_watermark(26)
+    pair.quota.throttle("t", ["0:3"])
+    pair.quota.limit = 1
+    pair.follow(0, max_bytes=300)
+    pair.advance(1)
+    assert pair.equal()

@@ -33,9 +33,14 @@ class Controller:
     def __init__(self) -> None:
         self.proposals: list[tuple[frozenset[int], Callable[[Confirmed], object]]] = []
         self.leaving: set[int] = set()
+        self.epochs: dict[int, int] = {}
+        """Of the last proposal."""
 
-    def propose(self, log: Any, state: LeaderState, isr: frozenset[int], done: Callable[[Confirmed], object]) -> None:
+    def propose(
+        self, log: Any, state: LeaderState, isr: frozenset[int], epochs: Any, done: Callable[[Confirmed], object]
+    ) -> None:
         self.proposals.append((isr, done))
+        self.epochs = dict(epochs)
 
     def may_join(self, broker_id: int) -> bool:
         return broker_id not in self.leaving
@@ -234,3 +239,40 @@ def test_low_watermark_is_the_lowest_start_of_the_live(controller):
     assert leader.low_watermark == 0
     controller.leaving.add(3)
     assert leader.low_watermark == 5
+
+
+# Earlier lives of a follower (KIP-903).
+
+
+def test_proposal_says_in_which_life_of_its_broker_a_follower_was_seen(controller):
+    log = Log(end_offset=100, high_watermark=100)
+    leader = lead(controller, log, isr=(1, 2))
+    leader.fetched(2, 100, 0, 0)
+    leader.fetched(3, 100, 0, 0, broker_epoch=33)
+    assert controller.epochs == {2: -1, 3: 33}
+
+
+def test_proposal_that_is_made_again_is_of_the_life_of_the_first(controller):
+    """The follower may have come back with less."""
+    log = Log(end_offset=100, high_watermark=100)
+    leader = lead(controller, log, isr=(1, 2))
+    leader.fetched(2, 100, 0, 0, broker_epoch=22)
+    leader.fetched(3, 100, 0, 0, broker_epoch=33)
+    leader.ask_again()
+    leader.fetched(3, 50, 0, 1, broker_epoch=44)
+    leader.check_lag(1)
+    assert controller.epochs == {2: 22, 3: 33}
+    controller.refuse(107)
+    assert leader.state.isr == {1, 2}
+    leader.fetched(3, 100, 0, 2, broker_epoch=44)
+    assert controller.epochs == {2: 22, 3: 44}
+
+
+def test_fetch_of_an_earlier_life_is_known_as_such(controller):
+    leader = lead(controller, Log(end_offset=100))
+    replica = leader.remote[2]
+    assert not replica.is_earlier_life(22)
+    leader.fetched(2, 100, 0, 0, broker_epoch=22)
+    assert replica.is_earlier_life(21)
+    assert not replica.is_earlier_life(22) and not replica.is_earlier_life(23)
+    assert not replica.is_earlier_life(-1), "before 3.5 nobody says"

@@ -26,7 +26,7 @@ class SimulatedZooKeeper:
     def __init__(self, network: Network):
         self.network = network
         self.world = network.world
-        self.model = ModelZooKeeper()
+        self.model = ModelZooKeeper(network.world.now_ms)
         self.is_stopped = False
         self.sessions: list[ServerSession] = []
         self._stalled: list[Callable[[], object]] = []

@@ -56,10 +56,11 @@ class Node:
     version: int = 0
     owner: int = 0
     next_sequence: int = 0
+    created_ms: int = 0
 
     @property
     def stat(self) -> Stat:
-        return Stat(self.version, self.czxid, self.owner)
+        return Stat(self.version, self.czxid, self.owner, self.created_ms)
 
 
 def parent_of(path: str) -> str:
@@ -67,9 +68,10 @@ def parent_of(path: str) -> str:
 
 
 class ModelZooKeeper:
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0)}
         self.children: dict[str, set[str]] = {"/": set()}
+        self.now_ms = now_ms
         self.zxid = 0
         self.next_session = 1
         self.writes: list[tuple[int, Operation]] = []
@@ -151,7 +153,8 @@ class ModelZooKeeper:
         if operation.sequence:
             path += f"{self.nodes[parent].next_sequence:010d}"
         self.nodes[parent].next_sequence += 1
-        node = self.nodes[path] = Node(operation.data, self.zxid, owner=session.session_id if operation.ephemeral else 0)
+        owner = session.session_id if operation.ephemeral else 0
+        node = self.nodes[path] = Node(operation.data, self.zxid, owner=owner, created_ms=self.now_ms())
         self.children[path] = set()
         self.children[parent].add(path.rpartition("/")[2])
         self._fire("data", path, EventType.CREATED)

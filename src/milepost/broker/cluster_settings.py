@@ -56,6 +56,7 @@ class ClusterSettings:
             logger.warning("settings of topic %s are not taken up: %s", name, fault)
             return
         broker.logs.topics[name] = parsed
+        broker.replication_quotas.use_topic(name, parsed)
         for log in [log for partition, log in broker.logs.logs.items() if partition.topic == name]:
             log.update_config(parsed)
 
@@ -68,6 +69,7 @@ class ClusterSettings:
             logger.warning("settings of brokers are not taken up: %s", fault)
             return
         broker.config = broker.logs.config = config
+        broker.replication_quotas.use_rates(config)
         for name, configs in broker.cluster.topic_configs.items():
             self._take_topic(name, configs)
         apply(broker)

@@ -24,11 +24,14 @@ from milepost.broker.cluster_settings import ClusterSettings
 from milepost.broker.cluster_topics import ClusterTopics
 from milepost.broker.coordinator_log import configs_of_offsets, configs_of_transactions
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
+from milepost.broker.fetcher_settings import fetcher_settings
 from milepost.broker.housekeeping import Loop
 from milepost.broker.marker_sender import MarkerSender
 from milepost.broker.nearest_replica import nearest_replica
+from milepost.broker.peers_in_turn import PeersInTurn
 from milepost.broker.replicated_topic import ReplicatedTopic
 from milepost.broker.transaction_verification import ask_coordinator
+from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.office import ControllerSettings
@@ -52,7 +55,6 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse, UpdateMetadataRequest
 from milepost.replica.fence import Fence
-from milepost.replica.fetcher import FetcherSettings
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
@@ -60,6 +62,7 @@ from milepost.replica.metadata import BrokerInfo, Endpoint
 from milepost.replica.metadata_cache import NO_CONTROLLER
 from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
+from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
@@ -69,7 +72,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.broker")
 
-STEP_SECONDS = 0.05
 SETTLE_SECONDS = 10.0
 # As Kafka 3.9 with ZooKeeper: transactions of version 0. Groups of the consumer protocol are ours to add.
 FEATURE_LEVELS = {GROUP_VERSION: 1, TRANSACTION_VERSION: 0}
@@ -89,10 +91,6 @@ class ClusteredBroker(Broker):
         disk: Disk | None = None,
     ):
         super().__init__(config, clock=clock, rng=rng, disk=disk)
-        if self.config.request_channel_mode == "pooled":
-            raise InvalidConfiguration(
-                "request.channel.mode=pooled is for a broker that is alone; leave it out with zookeeper.connect"
-            )
         self.versions = protocol_versions(self.config.inter_broker_protocol_version)
         listeners = [parse_listener(each).name for each in self.config.listeners]
         control = self.config.control_plane_listener_name
@@ -115,10 +113,12 @@ class ClusteredBroker(Broker):
         from milepost.replica.loop_peers import LoopPeers
 
         assert self.config.zookeeper_connect is not None
-        session = KazooSession(
-            self.config.zookeeper_connect, self.server.loop, timeout=self.config.zookeeper_session_timeout_ms / 1000
+        session = KazooSession(self.config.zookeeper_connect, self.loop, timeout=self.config.zookeeper_session_timeout_ms / 1000)
+        peers: Peers = LoopPeers(
+            self.server.loop, self.node_id, self.inter_broker_listener, self.config.control_plane_listener_name
         )
-        peers = LoopPeers(self.server.loop, self.node_id, self.inter_broker_listener, self.config.control_plane_listener_name)
+        if isinstance(self.loop, TurnstileLoop):
+            peers = PeersInTurn(peers, self.server.loop, self.loop)
         self.assemble(self.loop, session, peers, self._endpoints())
 
     def _endpoints(self) -> list[Endpoint]:
@@ -162,6 +162,7 @@ class ClusteredBroker(Broker):
         )
         self.link = ControllerLink(self.cluster, peers, loop)
         self.fence = Fence(loop.monotonic, loop, config.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
+        self.replication_quotas = ReplicationQuotas(self.node_id, config, lambda: int(loop.monotonic() * 1000))
         self.fetchers = self._make_fetchers(peers, loop)
         self.roles = Roles(
             self.replicas,
@@ -209,20 +210,8 @@ class ClusteredBroker(Broker):
         roles.on_stopped = self.coordinators.lost
 
     def _make_fetchers(self, peers: Peers, loop: Loop) -> Fetchers:
-        config = self.config
         return Fetchers(
-            FetcherSettings(
-                self.node_id,
-                self.versions.fetch,
-                self.versions.list_offsets,
-                self.versions.offset_for_leader_epoch,
-                self.versions.truncates_on_fetch,
-                config.replica_fetch_wait_max_ms,
-                config.replica_fetch_min_bytes,
-                config.replica_fetch_max_bytes,
-                config.replica_fetch_response_max_bytes,
-                config.replica_fetch_backoff_ms,
-            ),
+            fetcher_settings(self.node_id, self.config, self.versions),
             peers,
             loop,
             self.clock,
@@ -230,7 +219,8 @@ class ClusteredBroker(Broker):
             lambda: self.member.broker_epoch,
             self._replicated,
             self._replica_failed,
-            config.num_replica_fetchers,
+            self.replication_quotas.follower,
+            self.config.num_replica_fetchers,
         )
 
     def _isr_changer(self) -> IsrChanger:
@@ -244,21 +234,16 @@ class ClusteredBroker(Broker):
         timeout_ms = self.config.zookeeper_connection_timeout_ms or self.config.zookeeper_session_timeout_ms
         # A znode of our last session may have to run out first.
         until = self.loop.monotonic() + (timeout_ms + 2 * self.config.zookeeper_session_timeout_ms) / 1000
-        while not self.member.is_registered:
-            self.server.loop.run_once(STEP_SECONDS)
-            if self.member.failure is not None:
-                raise self.member.failure
-            if self.loop.monotonic() > until:
-                raise BrokerUnavailable(
-                    f"ZooKeeper at {self.config.zookeeper_connect} does not answer; zookeeper.connect names it"
-                )
+        self.server.loop.run_until(lambda: self.member.is_registered or self.member.failure is not None, until)
+        if self.member.failure is not None:
+            raise self.member.failure
+        if not self.member.is_registered:
+            raise BrokerUnavailable(f"ZooKeeper at {self.config.zookeeper_connect} does not answer; zookeeper.connect names it")
         self.begin()
 
     def _settle(self) -> None:
         """Hear from the controller who is alive, if there is one: clients that are told of no brokers at all may not ask again soon."""
-        until = self.loop.monotonic() + SETTLE_SECONDS
-        while self.node_id not in self.cluster.brokers and self.loop.monotonic() < until:
-            self.server.loop.run_once(STEP_SECONDS)
+        self.server.loop.run_until(lambda: self.node_id in self.cluster.brokers, self.loop.monotonic() + SETTLE_SECONDS)
 
     def begin(self) -> None:
         """What goes on by the clock."""
@@ -384,7 +369,7 @@ class ClusteredBroker(Broker):
     def stop(self) -> None:
         """Hand over what is led, if there is somebody to take it, then end."""
         if self.config.controlled_shutdown_enable:
-            self.server.loop.post(lambda: self.leaving.leave(self.server.loop.stop, self.config))
+            self.loop.post(lambda: self.leaving.leave(self.server.loop.stop, self.config))
         else:
             super().stop()
 

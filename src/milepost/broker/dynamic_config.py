@@ -16,6 +16,7 @@ What may change:
     log.cleaner.*                                the speed limit and the pause at once, the memory from the next log that is cleaned
     max.connections*, max.connection.*           for the next connection; none is closed
     num.io.threads                               at once, where there is a pool of handlers; by no more than half or double
+    leader. and follower.replication.throttled.rate    for the next fetch of a follower
     producer.id.expiration.ms                    at the next look for silent producers
     transaction.partition.verification.enable    for the next batch
     num.recovery.threads.per.data.dir            at the next start
@@ -46,6 +47,8 @@ ALL_BROKERS = ""
 THREADS = ("num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
 
 DYNAMIC = frozenset(prop.broker[0] for prop in properties(LogConfig).values() if prop.broker) | {
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.load.factor",

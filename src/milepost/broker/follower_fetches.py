@@ -7,6 +7,9 @@ One that is waiting is answered at the end of the loop's turn in which records c
 followers of a busy partition ask once for several batches. Where a follower's next records are in the file is remembered, because it is
 nearly always right behind the last ones; few of them go with the head of the answer and not by way of sendfile.
 
+A partition whose move is throttled has no records for replicas that are not in sync while more went out than its rate allows
+(`replica/replication_quota`); a fetch that gets nothing else waits as if there were none.
+
 Taken from brokers that the controller named as alive; anybody else gets 31.
 """
 
@@ -33,7 +36,8 @@ from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
-from milepost.replica.remote_replica import Place, RemoteReplica
+from milepost.replica.partition import Partition
+from milepost.replica.remote_replica import NO_BROKER_EPOCH, Place, RemoteReplica
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.segment.file_records import FileSlice
 
@@ -52,14 +56,15 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     wanted = session.wanted()
-    follower = Follower(broker, replica_id, request.max_bytes)
+    follower = Follower(broker, replica_id, broker_epoch_of(request), request.max_bytes)
     results = follower.read_all(wanted)
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(has_news, results)):
+        follower.gets(wanted, results)
         return session.answer(wanted, results, Isolation.UNCOMMITTED)
     watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
 
     def try_complete(key: Hashable) -> bool:
-        return is_due(watched[key])
+        return follower.is_due(watched[key])
 
     def complete() -> None:
         broker.loop.post(send)
@@ -67,7 +72,9 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     def send() -> None:
         if context.is_connected:
             follower.is_new = False
-            context.answer(session.answer(wanted, follower.read_all(wanted), Isolation.UNCOMMITTED))
+            results = follower.read_all(wanted)
+            follower.gets(wanted, results)
+            context.answer(session.answer(wanted, results, Isolation.UNCOMMITTED))
 
     broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
     return None
@@ -78,16 +85,8 @@ def replica_id_of(request: FetchRequest) -> int:
     return state.replica_id if state is not None and state.replica_id >= 0 else request.replica_id
 
 
-def is_due(each: Wanted) -> bool:
-    """Whether a follower that waits for a partition is to be answered."""
-    partition = each.partition
-    assert partition is not None
-    return (
-        not partition.is_hosted
-        or partition.fault() != 0
-        or check_epoch(partition, each.part.current_leader_epoch) != 0
-        or partition.log.end_offset > each.part.fetch_offset
-    )
+def broker_epoch_of(request: FetchRequest) -> int:
+    return NO_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch
 
 
 def has_news(result: Result | None) -> bool:
@@ -97,10 +96,12 @@ def has_news(result: Result | None) -> bool:
 class Follower:
     """One that fetches, for one request."""
 
-    def __init__(self, broker: ClusteredBroker, replica_id: int, max_bytes: int):
+    def __init__(self, broker: ClusteredBroker, replica_id: int, broker_epoch: int, max_bytes: int):
         self.broker = broker
         self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
         self.max_bytes = max_bytes
+        self.quota = broker.replication_quotas.leader
         self.is_new = True
         """Whether what it asks for is news about it; not any more when its request has waited."""
 
@@ -131,6 +132,8 @@ class Follower:
         replica = leadership.remote.get(self.replica_id)
         if replica is None:
             return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if replica.is_earlier_life(self.broker_epoch):
+            return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
         if part.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(part.last_fetched_epoch, log.end_offset)
@@ -148,7 +151,7 @@ class Follower:
             )
         if self.is_new:
             self.has(partition, part)
-        if part.fetch_offset == log.end_offset:
+        if part.fetch_offset == log.end_offset or self.must_wait_for(partition):
             return None
         try:
             records = self.records(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
@@ -160,6 +163,33 @@ class Follower:
         result = empty(each, Isolation.UNCOMMITTED)
         result.records = records
         return result
+
+    def is_due(self, each: Wanted) -> bool:
+        """Whether to answer, when it has waited for this partition."""
+        partition = each.partition
+        assert partition is not None
+        return (
+            not partition.is_hosted
+            or partition.fault() != 0
+            or check_epoch(partition, each.part.current_leader_epoch) != 0
+            or (partition.log.end_offset > each.part.fetch_offset and not self.must_wait_for(partition))
+        )
+
+    def must_wait_for(self, partition: Partition) -> bool:
+        quota = self.quota
+        return quota.is_throttled(partition.name) and self.replica_id not in partition.in_sync_replicas and quota.is_exceeded
+
+    def gets(self, wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
+        """Count what goes out of partitions that are throttled, to whomever."""
+        if not self.quota.is_in_use:
+            return
+        size = sum(
+            size_of(result)
+            for each, result in zip(wanted, results, strict=True)
+            if each.partition is not None and self.quota.is_throttled(each.partition.name)
+        )
+        if size:
+            self.quota.record(size)
 
     def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log
@@ -185,7 +215,9 @@ class Follower:
         """The follower has everything before the offset it asks for."""
         leadership = partition.leadership
         assert leadership is not None
-        moved = leadership.fetched(self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms())
+        moved = leadership.fetched(
+            self.replica_id, part.fetch_offset, part.log_start_offset, self.broker.clock.now_ms(), self.broker_epoch
+        )
         purgatory = self.broker.replicas.purgatory
         if moved:
             purgatory.check(partition.committed_key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.apis.fetch import Wanted
 from milepost.broker.context import Context
 from milepost.broker.fetch_sessions import Session, facts
-from milepost.broker.follower_fetches import Follower, is_due, replica_id_of
+from milepost.broker.follower_fetches import Follower, broker_epoch_of, replica_id_of
 from milepost.log.reading import Isolation
 from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
@@ -57,7 +57,7 @@ class RememberedFetch:
         self._waiting: Request | None = None
         self._correlation_id = b""
         self._replica_id = replica_id_of(body)
-        self._follower = Follower(broker, self._replica_id, body.max_bytes)
+        self._follower = Follower(broker, self._replica_id, broker_epoch_of(body), body.max_bytes)
         self._follower.is_new = False
         partition = want.partition
         assert isinstance(partition, ReplicatedPartition) and partition.leadership is not None, "it was just read from"
@@ -90,7 +90,7 @@ class RememberedFetch:
         part.fetch_offset = offset
         request.meter = self._meter
         self._waiting, self._correlation_id = request, bytes(request.frame[4:8])
-        if self._leadership.fetched(self._replica_id, offset, part.log_start_offset, now):
+        if self._leadership.fetched(self._replica_id, offset, part.log_start_offset, now, self._follower.broker_epoch):
             broker.replicas.purgatory.check(self._partition.committed_key)
         if offset < log.end_offset:
             self._send()
@@ -117,13 +117,24 @@ class RememberedFetch:
             and partition.log.epochs.latest_epoch == part.last_fetched_epoch
             and self._replica_id in self._leadership.state.isr
             and self._replica_id in self._broker.cluster.brokers
+            and not self._leadership.remote[self._replica_id].is_earlier_life(self._follower.broker_epoch)
+            and not self._follower.quota.is_in_use
             and not partition.fault()
             and not partition.log.is_failed
-            and all(each is self._want or is_quiet(each) for each in self._wanted)
+            and all(each is self._want or self._is_quiet(each) for each in self._wanted)
+        )
+
+    def _is_quiet(self, each: Wanted) -> bool:
+        """Whether there is nothing to say about a partition."""
+        return (
+            each.partition is not None
+            and not self._follower.is_due(each)
+            and each.part.fetch_offset == each.partition.log.end_offset
+            and facts(each) == each.told
         )
 
     def _try_complete(self, key: Hashable) -> bool:
-        return is_due(self._watched[key])
+        return self._follower.is_due(self._watched[key])
 
     def _complete(self) -> None:
         # At the end of the loop's turn: everything that comes in it goes together.
@@ -149,14 +160,5 @@ class RememberedFetch:
     def _send_plainly(self, request: Request) -> None:
         context = self._context.of(request, int.from_bytes(self._correlation_id, "big"))
         results = self._follower.read_all(self._wanted)
+        self._follower.gets(self._wanted, results)
         context.answer(self._session.answer(self._wanted, results, Isolation.UNCOMMITTED))
-
-
-def is_quiet(each: Wanted) -> bool:
-    """Whether there is nothing to say about a partition."""
-    return (
-        each.partition is not None
-        and not is_due(each)
-        and each.part.fetch_offset == each.partition.log.end_offset
-        and facts(each) == each.told
-    )

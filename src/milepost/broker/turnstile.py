@@ -66,11 +66,11 @@ class TurnstileLoop:
         return self._loop.monotonic
 
     def later(self, seconds: float, task: Callable[[], object]) -> Timer:
-        return self._loop.later(seconds, partial(self._run, task))
+        return self._loop.later(seconds, partial(self.run_in_turn, task))
 
     def post(self, task: Callable[[], object]) -> None:
-        self._loop.post(partial(self._run, task))
+        self._loop.post(partial(self.run_in_turn, task))
 
-    def _run(self, task: Callable[[], object]) -> None:
+    def run_in_turn(self, task: Callable[..., object], *arguments: object) -> None:
         with self._turnstile.passing(first=True):
-            task()
+            task(*arguments)

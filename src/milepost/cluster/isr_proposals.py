@@ -1,6 +1,7 @@
 """Changes of in-sync replicas that leaders on this broker want, on their way.
 
-    2.7 and later   AlterPartition to the controller: everything that waits in one request, one request at a time
+    2.7 and later   AlterPartition to the controller: everything that waits in one request, one request at a time; since 3.5 with the
+                    broker epochs of the replicas
     before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
                     in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
 
@@ -10,7 +11,7 @@ What the controller says to a whole request is said to each of its partitions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from milepost.cluster.controller_link import ControllerLink
@@ -27,11 +28,11 @@ from milepost.protocol.messages import AlterPartitionRequest
 from milepost.replica.leadership import Confirmed, LeaderState
 from milepost.replica.metadata import PartitionInfo
 from milepost.replica.purgatory import Timers
+from milepost.replica.remote_replica import NO_BROKER_EPOCH
 
 logger = logging.getLogger("milepost.cluster")
 
-EPOCHS_VERSION = 3
-NAMES_VERSION = 1
+IDS_VERSION, EPOCHS_VERSION = 2, 3
 NOTE_SECONDS = 2.5
 
 Done = Callable[[Confirmed], object]
@@ -41,6 +42,7 @@ RunSteps = Callable[[Steps[Any], Callable[[Any], object]], None]
 class Wish(NamedTuple):
     state: LeaderState
     isr: frozenset[int]
+    epochs: Mapping[int, int]
     done: Done
     topic_id: bytes
 
@@ -63,13 +65,13 @@ class AlterPartitionProposals:
     def may_join(self, broker_id: int) -> bool:
         return broker_id in self._cluster.brokers
 
-    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
+    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], epochs: Mapping[int, int], done: Done) -> None:
         topic_id = self._cluster.id_of(log.partition.topic) or NO_TOPIC_ID
-        if self._versions.has_topic_ids and topic_id == NO_TOPIC_ID:
+        if self._versions.alter_partition >= IDS_VERSION and topic_id == NO_TOPIC_ID:
             # We were told to lead it, and not yet what it is called.
             done(Confirmed(ErrorCode.OPERATION_NOT_ATTEMPTED))
             return
-        self._waiting[log.partition] = Wish(state, isr, done, topic_id)
+        self._waiting[log.partition] = Wish(state, isr, epochs, done, topic_id)
         if not self._sent:
             self._send()
 
@@ -77,12 +79,12 @@ class AlterPartitionProposals:
         self._sent, self._waiting = self._waiting, {}
         if not self._sent:
             return
-        version = None if self._versions.has_topic_ids else NAMES_VERSION
-        self._link.ask(self._request, version, self._answered)
+        self._link.ask(self._request, self._versions.alter_partition, self._answered)
 
     def _request(self) -> AlterPartitionRequest:
         topics: dict[str, AlterPartitionRequest.Topic] = {}
         for name, wish in self._sent.items():
+            epochs = {**wish.epochs, self._cluster.node_id: self._broker_epoch()}
             topic = topics.get(name.topic)
             if topic is None:
                 topic = topics[name.topic] = AlterPartitionRequest.Topic(
@@ -96,8 +98,10 @@ class AlterPartitionProposals:
                 partition_epoch=wish.state.partition_epoch,
             )
             in_order = ordered(wish.isr, self._cluster.partition_info(*name))
-            if self._versions.has_topic_ids:
-                part.new_isr_with_epochs = [part.NewIsrWithEpoch(broker_id=each) for each in in_order]
+            if self._versions.alter_partition >= EPOCHS_VERSION:
+                part.new_isr_with_epochs = [
+                    part.NewIsrWithEpoch(broker_id=each, broker_epoch=epochs.get(each, NO_BROKER_EPOCH)) for each in in_order
+                ]
             else:
                 part.new_isr = in_order
             topic.partitions.append(part)
@@ -135,7 +139,7 @@ class ZnodeProposals:
     def may_join(self, broker_id: int) -> bool:
         return broker_id in self._cluster.brokers
 
-    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Done) -> None:
+    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], epochs: Mapping[int, int], done: Done) -> None:
         self._run(self._write(log.partition, state, isr), done)
 
     def _write(self, name: TopicPartition, state: LeaderState, isr: frozenset[int]) -> Steps[Confirmed]:

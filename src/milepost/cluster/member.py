@@ -156,7 +156,7 @@ class Member:
         yield from registration.make_nodes(versions)
         self.on_cluster_id((yield from registration.cluster_id(self.settings.proposed_cluster_id)))
         # The list of changes is watched before the settings are read: what comes in between is read twice, not missed.
-        self._changes_seen = (yield from settings.watch_changes(self._changes_seen)).seen
+        self._changes_seen = (yield from settings.watch_changes(self._changes_seen, self._clock.now_ms())).seen
         self.on_settings((yield from settings.read_all()))
         return (
             yield from registration.register(
@@ -192,7 +192,7 @@ class Member:
     # Settings.
 
     def _follow_settings(self) -> Steps[None]:
-        changes = yield from settings.watch_changes(self._changes_seen)
+        changes = yield from settings.watch_changes(self._changes_seen, self._clock.now_ms())
         self._changes_seen = changes.seen
         read = [entity for entity in changes.entities if entity.startswith(("topics/", "brokers/"))]
         found = yield from settings.read(read)

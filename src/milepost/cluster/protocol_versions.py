@@ -46,6 +46,13 @@ class ProtocolVersions(NamedTuple):
         return 4 if self.since >= (2, 8) else 3
 
     @property
+    def alter_partition(self) -> int:
+        """Kafka asks the controller which versions it knows; this one every controller of that protocol knows. Ids of topics since 2,
+        broker epochs since 3."""
+        newest = ((3, 5), 3), ((3, 4), 2), ((3, 2), 1)
+        return next((version for since, version in newest if self.since >= since), 0)
+
+    @property
     def list_offsets(self) -> int:
         """Which a follower asks for when its position is out of range."""
         newest = ((3, 9), 9), ((3, 5), 8), ((3, 0), 7), ((2, 8), 6)

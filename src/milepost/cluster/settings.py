@@ -1,7 +1,7 @@
 """Settings in ZooKeeper: /config/topics/T, /config/brokers/N, quotas of users and clients, and how brokers hear of a change.
 
 Whoever changes a setting writes the whole node, then leaves word of it as a sequential child of /config/changes. Brokers watch that list,
-read what the new children name, and act on it. Old children are removed after a quarter of an hour by whoever comes by.
+read what the new children name, and act on it. Whoever looks at the list removes what is older than a quarter of an hour.
 
     /config/brokers/<default>           all brokers
     /config/users/<default>, /config/clients/<default>, /config/users/U/clients/C, /config/ips/A      quotas
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Children, Create, Error, Get, SetData
+from milepost.cluster.zookeeper.operations import Children, Create, Delete, Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
 
 DEFAULT = "<default>"
 ALL_BROKERS = ""
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 KINDS = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
@@ -136,11 +137,19 @@ class Changes(NamedTuple):
     seen: int
 
 
-def watch_changes(seen: int) -> Steps[Changes]:
-    """Those that came after `seen`, each entity once. The list is watched from here on."""
+def watch_changes(seen: int, now_ms: int) -> Steps[Changes]:
+    """Those that came after `seen`, each entity once. The list is watched from here on, and what is old in it is removed."""
     (listed,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
     numbered = sorted((int(name.rpartition("_")[2]), name) for name in listed.children if name.rpartition("_")[2].isdigit())
-    new = [(number, name) for number, name in numbered if number > seen]
-    answers = yield [Get(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in new]
-    entities = [entity for answer in answers if answer.ok and (entity := znodes.changed_entity(answer.data)) is not None]
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for _, name in numbered]
+    answers = yield [Get(path) for path in paths]
+    new = [(number, answer) for (number, _), answer in zip(numbered, answers, strict=True) if number > seen]
+    entities = [entity for _, answer in new if answer.ok and (entity := znodes.changed_entity(answer.data)) is not None]
+    old = [
+        Delete(path)
+        for path, answer in zip(paths, answers, strict=True)
+        if answer.stat is not None and now_ms - answer.stat.created_ms > CHANGE_EXPIRATION_MS
+    ]
+    if old:
+        yield old  # somebody else may be doing the same
     return Changes(list(dict.fromkeys(entities)), max([seen, *(number for number, _ in new)]))

@@ -146,6 +146,14 @@ class BrokerConfig(Configuration):
         nullable=True,
     )
     num_replica_fetchers: int = declare(I, 1, "fetchers for each leader that is followed", low=1)
+    leader_replication_throttled_rate: int = declare(
+        L, LONG_MAX, "bytes a second for the replicas that leader.replication.throttled.replicas of topics name", low=0
+    )
+    follower_replication_throttled_rate: int = declare(
+        L, LONG_MAX, "bytes a second for the replicas that follower.replication.throttled.replicas of topics name", low=0
+    )
+    replication_quota_window_num: int = declare(I, 11, "samples over which these rates are measured", low=1)
+    replication_quota_window_size_seconds: int = declare(I, 1, "the time of each sample", low=1)
 
     # The network.
     num_network_threads: int = declare(I, 3, "processors per listener", low=1)

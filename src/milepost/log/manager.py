@@ -34,7 +34,13 @@ from milepost.log.loading import LogLoader
 from milepost.log.log import Log
 from milepost.log.open import last_segment_size
 from milepost.log.owner import Owner
-from milepost.log.partition_name import TopicPartition, delete_directory_name, parse_directory_name, validate_topic_name
+from milepost.log.partition_name import (
+    TopicPartition,
+    delete_directory_name,
+    parse_directory_name,
+    stray_directory_name,
+    validate_topic_name,
+)
 from milepost.log.scheduler import Lane, Scheduler
 from milepost.log.upkeep import Upkeep
 
@@ -230,6 +236,14 @@ class LogManager(Owner):
 
     def delete(self, partition: TopicPartition) -> None:
         """Take a log out of service: its directory is renamed now and removed after the delay."""
+        log, doomed = self._take_away(partition, delete_directory_name)
+        self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """Take a log out of service and keep it: the directory that has it now. No start loads it, and nobody removes it but its owner."""
+        return self._take_away(partition, stray_directory_name)[1]
+
+    def _take_away(self, partition: TopicPartition, new_name: Callable[[TopicPartition, str], str]) -> tuple[Log, str]:
         log = self.logs.pop(partition, None)
         if log is None:
             raise InvalidArgument(f"{partition}: there is no such log")
@@ -238,13 +252,13 @@ class LogManager(Owner):
         self.cleaner.forget(partition)
         directory = self._home.pop(partition)
         log.close_handles()
-        doomed = f"{directory.path}/{delete_directory_name(partition, uuid.UUID(int=self.rng.getrandbits(128)).hex)}"
-        self.disk.rename(log.directory, doomed)
+        renamed = f"{directory.path}/{new_name(partition, uuid.UUID(int=self.rng.getrandbits(128)).hex)}"
+        self.disk.rename(log.directory, renamed)
         self.disk.sync_directory(directory.path)
         if partition in directory.cleaner_offsets:
             kept = {name: offset for name, offset in directory.cleaner_offsets.items() if name != partition}
             self.upkeep.write(directory, CLEANER_OFFSETS, kept)
-        self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
+        return log, renamed
 
     def _removal(self, path: str) -> Callable[[], None]:
         def remove() -> None:

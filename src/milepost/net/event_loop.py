@@ -36,6 +36,7 @@ Poll = Callable[[float, float], list[tuple[int, int]]]
 
 
 LEAST_TIMERS = 1000
+STEP_SECONDS = 0.05
 
 
 class Timer:
@@ -132,6 +133,15 @@ class EventLoop:
         while self.is_running:
             self.run_once()
         self._thread = None
+
+    def run_until(self, is_so: Callable[[], bool], deadline: float) -> None:
+        """Run until something is so, which is asked after each pass, or until it is too late."""
+        self._thread = threading.get_ident()
+        try:
+            while not is_so() and self.monotonic() < deadline:
+                self.run_once(STEP_SECONDS)
+        finally:
+            self._thread = None
 
     def stop(self) -> None:
         self.is_running = False

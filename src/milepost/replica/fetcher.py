@@ -3,6 +3,9 @@
 A fetch waits at the leader until there is something (`replica.fetch.wait.max.ms`), so an idle cluster sends two requests a second, and a
 busy one as many as the network takes. What the leader refuses for one partition holds up that one alone: it is left out for a moment, or,
 when our epoch is old, until the controller tells us anew.
+
+Partitions whose move is throttled are left out while more came than their rate allows, unless they are in sync; when nothing else is
+fetched here, we look again after `replica.fetch.backoff.ms`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
 from milepost.replica.purgatory import Cancellable, Timers
+from milepost.replica.replication_quota import ReplicationQuota
 
 logger = logging.getLogger("milepost.replica")
 
@@ -66,6 +70,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         on_progress: Callable[[TopicPartition, int], object],
         on_failed: Callable[[TopicPartition, MilepostError], object],
+        quota: ReplicationQuota,
     ):
         self.leader = leader
         self.purpose = f"fetcher-{number}"
@@ -77,6 +82,7 @@ class Fetcher:
         self._broker_epoch = broker_epoch
         self._on_progress = on_progress
         self._on_failed = on_failed
+        self._quota = quota
         self._session = FetchSession()
         self._row: tuple[tuple[object, ...], RepeatedFetch | None] | None = None
         self._is_busy = False
@@ -106,16 +112,25 @@ class Fetcher:
         if self._is_busy or self._is_closed or not self.partitions:
             return
         now = self._clock.now_ms()
-        ready = {name: each for name, each in self.partitions.items() if each.not_before_ms <= now}
-        if not ready:
-            wake = min(each.not_before_ms for each in self.partitions.values())
-            self._later(max(1, wake - now))
-            return
-        truncating = {name: each for name, each in ready.items() if each.is_truncating}
+        due = {name: each for name, each in self.partitions.items() if each.not_before_ms <= now}
+        truncating = {name: each for name, each in due.items() if each.is_truncating}
+        ready = self._within_quota(due)
         if truncating:
             self._ask_epochs(truncating)
-        else:
+        elif ready:
             self._fetch(ready)
+        else:
+            waits = [each.not_before_ms - now for each in self.partitions.values() if each.not_before_ms > now]
+            self._later(max(1, min([*waits, self.settings.backoff_ms] if due else waits)))
+
+    def _within_quota(self, due: dict[TopicPartition, Following]) -> dict[TopicPartition, Following]:
+        """Without those that must wait because too much came for such as them."""
+        if not self._quota.is_in_use:
+            return due
+        behind = {name for name, each in due.items() if not each.is_in_sync and self._quota.is_throttled(name)}
+        if not behind or not self._quota.is_exceeded:
+            return due
+        return {name: each for name, each in due.items() if name not in behind}
 
     def _later(self, ms: int) -> None:
         if self._timer is not None:
@@ -230,7 +245,10 @@ class Fetcher:
             if part.diverging_epoch is not None and part.diverging_epoch.end_offset >= 0:
                 following.diverged(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
             else:
-                self._on_progress(name, following.fetched(part))
+                size = following.fetched(part)
+                if self._quota.is_throttled(name):
+                    self._quota.record(size)
+                self._on_progress(name, size)
         except KafkaStorage as error:
             self.remove(name)
             self._on_failed(name, error)

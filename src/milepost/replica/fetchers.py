@@ -18,6 +18,7 @@ from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
 from milepost.replica.purgatory import Timers
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.replication_quota import ReplicationQuota
 
 
 class Fetchers:
@@ -31,6 +32,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         on_progress: Callable[[TopicPartition, int], object],
         on_failed: Callable[[TopicPartition, MilepostError], object],
+        quota: ReplicationQuota,
         count: int = 1,
     ):
         self.settings = settings
@@ -42,6 +44,7 @@ class Fetchers:
         self._broker_epoch = broker_epoch
         self._on_progress = on_progress
         self._on_failed = on_failed
+        self._quota = quota
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[TopicPartition, Fetcher] = {}
         self._waiting: dict[TopicPartition, ReplicatedPartition] = {}
@@ -73,6 +76,7 @@ class Fetchers:
                 self._broker_epoch,
                 self._on_progress,
                 self._failed,
+                self._quota,
             )
         return fetcher
 
@@ -111,7 +115,7 @@ class Fetchers:
             self.follow(partition)
 
     def close(self) -> None:
-        for fetcher in self._fetchers.values():
+        for fetcher in list(self._fetchers.values()):
             fetcher.close()
         self._fetchers.clear()
         self._of.clear()

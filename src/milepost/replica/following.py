@@ -27,11 +27,18 @@ class Following:
         self.is_truncating = False
         """Whether the leader must be asked for the end of an epoch before anything is fetched (protocols before 2.7)."""
         self.not_before_ms = 0
+        self.lag: int | None = None
+        """How many records of those that are committed at the leader are missing here, as of its last answer."""
 
     @property
     def last_fetched_epoch(self) -> int:
         latest = self.log.epochs.latest_epoch
         return NO_EPOCH if latest is None else latest
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether everything that is committed is here, as far as we know."""
+        return self.lag == 0
 
     def position(self, *, tells_epoch: bool) -> Position:
         return Position(
@@ -79,6 +86,7 @@ class Following:
         if part.records is not None and len(part.records):
             size = len(part.records)
             log.append_as_follower(part.records)
+        self.lag = max(0, part.high_watermark - log.end_offset)
         committed = min(part.high_watermark, log.end_offset)
         if committed > log.high_watermark:
             log.update_high_watermark(committed)
@@ -93,3 +101,4 @@ class Following:
         elif leader_start > self.log.end_offset:
             logger.info("%s: starts anew at %d, the leader has nothing older", self.log.partition, leader_start)
             self.log.truncate_fully_and_start_at(leader_start)
+        self.lag = max(0, leader_end - self.log.end_offset)

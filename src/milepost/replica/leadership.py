@@ -5,6 +5,9 @@
     shrink           a follower that was not caught up within `replica.lag.time.max.ms` leaves the in-sync replicas
     expand           one that has reached the high watermark and the start of this leader's epoch joins them
 
+With a proposal goes in which registration of its broker each follower was seen to be where it is (its broker epoch, which it tells with
+every fetch since 3.5): one that went and came back meanwhile may have less (KIP-903).
+
 A change is proposed to the controller (`IsrChanger`), one at a time. Until it is confirmed the *larger* of the old and the new set counts:
 what is acknowledged must be on all of whichever turns out to hold. A leader that is told that its knowledge is old does nothing until it is
 told anew who leads.
@@ -13,12 +16,12 @@ told anew who leads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from milepost.log.log import Log
 from milepost.protocol.error_codes import ErrorCode
-from milepost.replica.remote_replica import UNKNOWN_OFFSET, RemoteReplica
+from milepost.replica.remote_replica import NO_BROKER_EPOCH, UNKNOWN_OFFSET, RemoteReplica
 
 logger = logging.getLogger("milepost.replica")
 
@@ -42,8 +45,16 @@ class Confirmed(NamedTuple):
 
 
 class IsrChanger(Protocol):
-    def propose(self, log: Log, state: LeaderState, isr: frozenset[int], done: Callable[[Confirmed], object]) -> None:
-        """Ask for other in-sync replicas; `done` is called once, perhaps much later."""
+    def propose(
+        self,
+        log: Log,
+        state: LeaderState,
+        isr: frozenset[int],
+        epochs: Mapping[int, int],
+        done: Callable[[Confirmed], object],
+    ) -> None:
+        """Ask for other in-sync replicas, with the broker epochs of the followers among them, as far as they are known; `done` is called
+        once, perhaps much later."""
 
     def may_join(self, broker_id: int) -> bool:
         """Whether a broker is alive and not about to leave."""
@@ -59,6 +70,7 @@ class Leadership:
         """Where this leader's epoch begins."""
         self._changer = changer
         self._proposed: frozenset[int] | None = None
+        self._epochs: dict[int, int] = {}
         self._is_unheard = False
         self.on_confirmed: Callable[[], object] = lambda: None
         """Other replicas are in sync now: the high watermark may move without anybody fetching."""
@@ -86,7 +98,7 @@ class Leadership:
 
     # Followers.
 
-    def fetched(self, broker_id: int, offset: int, start_offset: int, now_ms: int, broker_epoch: int = -1) -> bool:
+    def fetched(self, broker_id: int, offset: int, start_offset: int, now_ms: int, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
         """A follower asks for `offset`. Whether the high watermark moved."""
         replica = self.remote[broker_id]
         replica.fetched(offset, start_offset, self.log.end_offset, now_ms, broker_epoch)
@@ -102,7 +114,7 @@ class Leadership:
         """Let go of followers that fell behind."""
         if self._proposed is not None:
             if self._is_unheard:
-                self._propose(self._proposed)
+                self._ask()
             return
         behind = {
             broker_id
@@ -126,9 +138,16 @@ class Leadership:
         self._is_unheard = self._proposed is not None
 
     def _propose(self, isr: frozenset[int]) -> None:
-        self._proposed, self._is_unheard = isr, False
+        self._proposed = isr
+        self._epochs = {broker_id: replica.broker_epoch for broker_id, replica in self.remote.items() if broker_id in isr}
+        self._ask()
+
+    def _ask(self) -> None:
+        """For the first time, or again: with the epochs of the first time."""
+        assert self._proposed is not None
+        self._is_unheard = False
         asked = self.state
-        self._changer.propose(self.log, asked, isr, lambda confirmed: self._confirmed(asked, confirmed))
+        self._changer.propose(self.log, asked, self._proposed, self._epochs, lambda confirmed: self._confirmed(asked, confirmed))
 
     def _confirmed(self, asked: LeaderState, confirmed: Confirmed) -> None:
         if self.state is not asked or self._proposed is None:

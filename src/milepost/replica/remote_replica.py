@@ -2,6 +2,8 @@
 
 A follower is caught up at the moment of a fetch that asks for the leader's end. It may never see the very end of a busy partition, so one
 that asks for what was the end at its previous fetch was caught up back then.
+
+A fetch of an earlier registration of its broker may arrive late; it says nothing about the follower as it is now (`is_earlier_life`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from typing import NamedTuple
 from milepost.segment.file_records import FileRecords
 
 UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+"""Before 3.5 followers do not tell it."""
 
 
 class Place(NamedTuple):
@@ -35,7 +39,7 @@ class RemoteReplica:
 
     def __init__(self, broker_id: int):
         self.broker_id = broker_id
-        self.broker_epoch = -1
+        self.broker_epoch = NO_BROKER_EPOCH
         self.place: Place | None = None
         self.start_offset = UNKNOWN_OFFSET
         self.end_offset = UNKNOWN_OFFSET
@@ -43,7 +47,7 @@ class RemoteReplica:
         self._last_fetch_ms = 0
         self._last_leader_end = 0
 
-    def fetched(self, offset: int, start_offset: int, leader_end: int, now_ms: int, broker_epoch: int = -1) -> None:
+    def fetched(self, offset: int, start_offset: int, leader_end: int, now_ms: int, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """The follower asks for `offset`: it has everything before."""
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -54,6 +58,9 @@ class RemoteReplica:
         self.broker_epoch = broker_epoch
         self._last_leader_end = leader_end
         self._last_fetch_ms = now_ms
+
+    def is_earlier_life(self, broker_epoch: int) -> bool:
+        return NO_BROKER_EPOCH != broker_epoch < self.broker_epoch
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
         return self.end_offset == leader_end or now_ms - self.caught_up_ms <= max_lag_ms

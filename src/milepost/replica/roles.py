@@ -11,7 +11,8 @@ LeaderAndIsr and StopReplica come over the control plane and are checked before 
 | we are not among the replicas | 3 UNKNOWN_TOPIC_OR_PARTITION |
 | our directory failed | 56 KAFKA_STORAGE_ERROR |
 
-A partition that is stopped keeps its log; one that is to be deleted loses it.
+A partition that is stopped keeps its log; one that is to be deleted loses it. A log that no controller asks for stays where it is, as with
+Kafka and ZooKeeper: nobody tells a broker what it should not have. One that belongs to an earlier topic of the same name is set aside.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Roles:
         partition = self.replicas.partitions.get(name)
         if partition is None:
             text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else None
-            self._remove_stray(name, text)
+            self._set_stray_aside(name, text)
             log = self.replicas.logs.create(name, topic_id=text)
             partition = ReplicatedPartition(
                 log, topic_id, self.broker_id, self.replicas.topic_metrics.of(name.topic), self.clock, self.is_fenced
@@ -127,8 +128,8 @@ class Roles:
             partition.topic_id = topic_id
         return partition
 
-    def _remove_stray(self, name: TopicPartition, topic_id: str | None) -> None:
-        """A log of a topic with this name that was deleted while we were away: its records are not this topic's."""
+    def _set_stray_aside(self, name: TopicPartition, topic_id: str | None) -> None:
+        """A log of another topic with this name, which was taken out of ZooKeeper while we were away: its records are not this topic's."""
         logs = self.replicas.logs
         log = logs.get(name)
         if log is None or topic_id is None:
@@ -138,8 +139,8 @@ class Roles:
         if found is None:
             partition_metadata.ensure_topic_id(logs.disk, path, topic_id)
         elif found.topic_id != topic_id:
-            logger.warning("%s: the log is of topic id %s, which is gone, and is deleted", name, found.topic_id)
-            logs.delete(name)
+            kept = logs.set_aside(name)
+            logger.warning("%s: the log is of topic id %s, which is gone; it is kept as %s", name, found.topic_id, kept)
 
     def _take_role(self, partition: ReplicatedPartition, state: Any) -> None:
         told = leader_state(state)

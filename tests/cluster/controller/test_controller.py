@@ -305,6 +305,25 @@ def test_proposals_that_do_not_fit(town, proposal, expected):
     assert town.state("t", 0) == (1, 0, [1, 2, 3], 0)
 
 
+@pytest.mark.parametrize(("life", "expected"), [("this", 0), ("unknown", 0), ("earlier", 107), ("later", 107)])
+def test_replica_is_taken_in_only_in_the_life_in_which_it_was_seen(town, life, expected):
+    """KIP-903: a broker that came back may have less than what its leader saw."""
+    town.create_topic("t", {0: (1, 2, 3)})
+    alter(town, 1, (1, 2))
+    brokers = town.controller.context.brokers
+    earlier = brokers[3].epoch
+    town.sessions[3].expire()
+    town.turns.settle()
+    now = brokers[3].epoch
+    assert now > earlier
+    seen = {"this": now, "unknown": -1, "earlier": earlier, "later": now + 1}[life]
+    partition = TopicPartition("t", 0)
+    proposal = Proposal(0, (1, 2, 3), 1, epochs=(brokers[1].epoch, -1, seen))
+    _, verdicts = town.ask(town.controller.alter_partition, 1, brokers[1].epoch, {partition: proposal}, 3)
+    assert verdicts[partition].error == expected
+    assert town.state("t", 0)[2] == ([1, 2, 3] if expected == 0 else [1, 2])
+
+
 def test_proposal_of_a_broker_of_a_life_before(town):
     town.create_topic("t", {0: (1, 2, 3)})
     assert town.ask(town.controller.alter_partition, 1, 0, {TopicPartition("t", 0): Proposal(0, (1, 2), 0)}, 3) == (77, {})

@@ -53,8 +53,11 @@ def name_of(topic_id: bytes, broker: ClusteredBroker, controller: Controller) ->
 
 
 def proposal(part: AlterPartitionRequest.Topic.Partition, version: int) -> Proposal:
-    isr = [each.broker_id for each in part.new_isr_with_epochs] if version >= EPOCHS_SINCE else part.new_isr
-    return Proposal(part.leader_epoch, tuple(isr), part.partition_epoch, part.leader_recovery_state == 1)
+    isr, epochs = part.new_isr, []
+    if version >= EPOCHS_SINCE:
+        isr = [each.broker_id for each in part.new_isr_with_epochs]
+        epochs = [each.broker_epoch for each in part.new_isr_with_epochs]
+    return Proposal(part.leader_epoch, tuple(isr), part.partition_epoch, part.leader_recovery_state == 1, tuple(epochs))
 
 
 def answer_topic(topic: AlterPartitionRequest.Topic, name: str | None, verdicts: Mapping[TopicPartition, Verdict]) -> Topic:

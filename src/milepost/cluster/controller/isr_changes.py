@@ -12,6 +12,7 @@ answer and everybody's UpdateMetadata follow; nobody needs a LeaderAndIsr, for t
 | just what there is | 0, and that state |
 | an older partition epoch | 95 INVALID_UPDATE_VERSION |
 | a replica that is not alive, or is leaving | 107 INELIGIBLE_REPLICA; before version 2 55 OPERATION_NOT_ATTEMPTED |
+| a replica with another broker epoch than it is registered with (KIP-903; Kafka looks at it without ZooKeeper only) | the same |
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.replica.remote_replica import NO_BROKER_EPOCH
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -39,6 +41,8 @@ class Proposal(NamedTuple):
     isr: tuple[int, ...]
     partition_epoch: int
     is_recovering: bool = False
+    epochs: tuple[int, ...] = ()
+    """The broker epochs of the replicas in `isr`, in the same order; -1 for one that is not known, none before version 3."""
 
 
 class Verdict(NamedTuple):
@@ -100,11 +104,20 @@ class IsrChanges:
             return Verdict(ErrorCode.INVALID_UPDATE_VERSION)
         if proposal.is_recovering and (not current.is_recovering or len(proposal.isr) > 1):
             return Verdict(ErrorCode.INVALID_REQUEST)
-        if any(not self.context.is_online(each, partition) for each in proposal.isr if each not in current.isr):
+        newcomers = [each for each in proposal.isr if each not in current.isr]
+        if any(not self.context.is_online(each, partition) for each in newcomers) or self._has_earlier_life(proposal):
             return Verdict(ErrorCode.INELIGIBLE_REPLICA if version >= 2 else ErrorCode.OPERATION_NOT_ATTEMPTED)
         return Verdict(
             0,
             current._replace(isr=proposal.isr, controller_epoch=self.office.term.epoch, is_recovering=proposal.is_recovering),
+        )
+
+    def _has_earlier_life(self, proposal: Proposal) -> bool:
+        """Whether the leader speaks of a replica whose broker has registered anew since, perhaps with less in its log."""
+        brokers = self.context.brokers
+        return any(
+            epoch != NO_BROKER_EPOCH and each in brokers and brokers[each].epoch != epoch
+            for each, epoch in zip(proposal.isr, proposal.epochs, strict=False)
         )
 
     def notified(self) -> Steps[None]:

@@ -281,7 +281,7 @@ def error_of(failure: BaseException) -> Error:
 
 
 def stat_of(stat: Any) -> Stat:
-    return Stat(stat.version, stat.czxid, stat.ephemeralOwner)
+    return Stat(stat.version, stat.czxid, stat.ephemeralOwner, stat.ctime)
 
 
 def result_of(operation: Operation, value: Any) -> Result:

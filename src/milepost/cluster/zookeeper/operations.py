@@ -83,6 +83,8 @@ class Stat(NamedTuple):
     version: int
     czxid: int
     ephemeral_owner: int = 0
+    created_ms: int = 0
+    """By ZooKeeper's clock."""
 
 
 class Result(NamedTuple):

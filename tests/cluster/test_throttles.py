@@ -1,0 +1,81 @@
+"""Three brokers as processes: a partition that is moved under a throttle takes its time, and what is in sync is not held up by it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from milepost.client.addresses import Address
+from milepost.client.connection import Connection
+from milepost.protocol.messages import AlterPartitionReassignmentsRequest
+from tests.cluster.processes import ClusterProcesses
+from tests.cluster.writing import Writer, create_topic, in_sync, metadata, until
+
+MEGABYTES = 30
+RATE = 6_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, zookeeper_server):
+    settings = {"zookeeper.session.timeout.ms": "10000"}
+    directory = tmp_path_factory.mktemp("cluster")
+    with ClusterProcesses(directory, f"{zookeeper_server.address}/throttled", settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster):
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def fill(cluster, admin, topic):
+    """30 MB on broker 1."""
+    admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1]])])[topic].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "log_level": 0})
+    for _ in range(MEGABYTES * 100):
+        producer.produce(topic, bytes(10_000), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def set_config(admin, kind, name, **values):
+    entries = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET) for key, value in values.items()
+    ]
+    for future in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
+        future.result()
+
+
+def move(cluster, name, replicas):
+    """The seconds until all of them are in sync."""
+    began = time.monotonic()
+    topic = AlterPartitionReassignmentsRequest.Topic
+    moved = topic(name=name, partitions=[topic.Partition(partition_index=0, replicas=replicas)])
+    controller = cluster.brokers[metadata(cluster.bootstrap).controller_id]
+    with Connection(Address("127.0.0.1", controller.port)) as connection:
+        assert connection.ask(AlterPartitionReassignmentsRequest(timeout_ms=20_000, topics=[moved])).error_code == 0
+    until(lambda: in_sync(cluster.bootstrap, name)[0] == sorted(replicas), f"{name} is on {replicas}", 60)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_move_under_a_throttle_takes_its_time_and_holds_up_nobody(cluster, admin, side):
+    topic, steady = f"moved-{side}", f"steady-{side}"
+    fill(cluster, admin, topic)
+    create_topic(cluster, steady, 1, 3, min_insync_replicas="3")
+    set_config(admin, ResourceType.TOPIC, topic, **{f"{side}_replication_throttled_replicas": "0:1,0:2"})
+    set_config(admin, ResourceType.TOPIC, steady, **{f"{side}_replication_throttled_replicas": "*"})
+    for broker_id in cluster.brokers:
+        set_config(admin, ResourceType.BROKER, str(broker_id), **{f"{side}_replication_throttled_rate": str(RATE)})
+    with Writer(cluster.bootstrap, steady, 1, pause=0.02) as writer:
+        writer.wait_for(10)
+        slow = move(cluster, topic, [1, 2])
+        waits = writer.longest_wait
+    assert slow > MEGABYTES * 1_000_000 / RATE / 2
+    assert waits < slow / 2 and not writer.failed
+    # 3 is not among the replicas that the topic names for the follower; the leader's throttle is taken away.
+    set_config(admin, ResourceType.TOPIC, topic, leader_replication_throttled_replicas="")
+    assert move(cluster, topic, [1, 2, 3]) < slow
