@@ -34,7 +34,7 @@ class Changer:
     def __init__(self) -> None:
         self.proposals: list[Any] = []
 
-    def propose(self, log: Any, state: Any, isr: Any, done: Any) -> None:
+    def propose(self, log: Any, state: Any, isr: Any, epochs: Any, done: Any) -> None:
         self.proposals.append((isr, done))
 
     def may_join(self, broker_id: int) -> bool:
