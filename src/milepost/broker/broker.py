@@ -49,6 +49,7 @@ from milepost.replica.partition import Partition
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.metrics_endpoint import MetricsEndpoint
+    from milepost.broker.replication_facts import Alone, AmongOthers
     from milepost.coordinator.consumer_groups import ConsumerGroups
     from milepost.coordinator.groups import GroupCoordinator
     from milepost.coordinator.pending_markers import WriteMarkers
@@ -287,6 +288,11 @@ class Broker:
         from milepost.broker.apis.fetch import refuse_follower  # which is where this comes from
 
         return refuse_follower(request, context.version)
+
+    def replication_facts(self) -> Alone | AmongOthers:
+        from milepost.broker.replication_facts import Alone  # when somebody asks for metrics
+
+        return Alone(self)
 
     @property
     def is_controller(self) -> bool:

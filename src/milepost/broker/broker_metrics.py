@@ -3,8 +3,8 @@
 Requests and connections are counted in `net`, what goes through topics where it is appended and fetched. The rest is not counted
 at all: it is looked up when somebody asks.
 
-What only several brokers can have is given all the same where an alert watches it: with one broker nothing is
-under-replicated, and nobody else is controller.
+What only several brokers can have is given all the same where an alert watches it (`replication_facts`): with one broker nothing is
+under-replicated, and nobody else is controller. Of a partition's replicas its leader tells; elsewhere they are 0, as in Kafka.
 """
 
 from __future__ import annotations
@@ -40,11 +40,20 @@ LOG_GAUGES: dict[str, tuple[str, Callable[[Log], int]]] = {
     "LogEndOffset": ("Offset of the next record", lambda log: log.end_offset),
 }
 PARTITION_GAUGES: dict[str, tuple[str, Callable[[Partition], int]]] = {
-    "UnderReplicated": ("1 when a replica is not in sync", lambda part: len(part.in_sync_replicas) < len(part.replicas)),
-    "UnderMinIsr": ("1 when fewer replicas than min.insync.replicas are in sync", lambda part: spare_replicas(part) < 0),
-    "AtMinIsr": ("1 when as many replicas as min.insync.replicas are in sync", lambda part: spare_replicas(part) == 0),
-    "InSyncReplicasCount": ("Replicas in sync", lambda part: len(part.in_sync_replicas)),
-    "ReplicasCount": ("Replicas", lambda part: len(part.replicas)),
+    "UnderReplicated": (
+        "1 when a replica is not in sync",
+        lambda part: part.is_leader and len(part.in_sync_replicas) < len(part.replicas),
+    ),
+    "UnderMinIsr": (
+        "1 when fewer replicas than min.insync.replicas are in sync",
+        lambda part: part.is_leader and spare_replicas(part) < 0,
+    ),
+    "AtMinIsr": (
+        "1 when as many replicas as min.insync.replicas are in sync",
+        lambda part: part.is_leader and spare_replicas(part) == 0,
+    ),
+    "InSyncReplicasCount": ("Replicas in sync", lambda part: len(part.in_sync_replicas) if part.is_leader else 0),
+    "ReplicasCount": ("Replicas", lambda part: len(part.replicas) if part.is_leader else 0),
     "LastStableOffsetLag": (
         "Records behind the last stable offset",
         lambda part: part.log.high_watermark - part.log.last_stable_offset,
@@ -59,6 +68,7 @@ def spare_replicas(partition: Partition) -> int:
 class BrokerMetrics:
     def __init__(self, broker: Broker):
         self._broker = broker
+        self._facts = broker.replication_facts()
         self.registry = Registry()
         broker.server.metrics.register(self.registry)
         broker.request_metrics.register(self.registry)
@@ -107,26 +117,40 @@ class BrokerMetrics:
             self._gauge("kafka.server", manager, name, help, lambda: sum(map(holds, list(replicas.partitions.values()))))
 
         self._gauge("kafka.server", manager, "PartitionCount", "Partitions on this broker", lambda: len(replicas.partitions))
-        count("LeaderCount", "Partitions that this broker leads", lambda part: part.leader_id == replicas.node_id)
-        count(
-            "UnderReplicatedPartitions",
-            "Partitions with replicas that are not in sync",
-            lambda part: len(part.in_sync_replicas) < len(part.replicas),
-        )
-        count("UnderMinIsrPartitionCount", "Partitions below min.insync.replicas", lambda part: spare_replicas(part) < 0)
-        count("AtMinIsrPartitionCount", "Partitions at min.insync.replicas", lambda part: spare_replicas(part) == 0)
-        count("OfflineReplicaCount", "Partitions whose data directory is offline", lambda part: part.log.is_failed)
-        for name, help in (
-            ("IsrShrinksPerSec", "Replicas that fell out of sync"),
-            ("IsrExpandsPerSec", "Replicas that came back in sync"),
-            ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed"),
+        count("LeaderCount", "Partitions that this broker leads", lambda part: part.is_leader)
+        for name, gauge, help in (
+            ("UnderReplicatedPartitions", "UnderReplicated", "Partitions with replicas that are not in sync"),
+            ("UnderMinIsrPartitionCount", "UnderMinIsr", "Partitions below min.insync.replicas"),
+            ("AtMinIsrPartitionCount", "AtMinIsr", "Partitions at min.insync.replicas"),
         ):
-            self._counter("kafka.server", manager, name, help)
+            count(name, help, lambda part, value=PARTITION_GAUGES[gauge][1]: bool(value(part)))  # type: ignore[misc]
+        count("OfflineReplicaCount", "Partitions whose data directory is offline", lambda part: part.log.is_failed)
+        facts = self._facts
+        for name, help, counted in (
+            ("IsrShrinksPerSec", "Replicas that fell out of sync", lambda: facts.isr_shrinks),
+            ("IsrExpandsPerSec", "Replicas that came back in sync", lambda: facts.isr_expands),
+            ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed", lambda: facts.failed_isr_updates),
+        ):
+            self._counter("kafka.server", manager, name, help, counted)
+        self._gauge(
+            "kafka.server",
+            "LeaderReplication",
+            "byte-rate",
+            "Bytes a second to followers, of throttled partitions",
+            lambda: facts.leader_byte_rate,
+        )
+        self._gauge(
+            "kafka.server",
+            "FollowerReplication",
+            "byte-rate",
+            "Bytes a second from leaders, of throttled partitions",
+            lambda: facts.follower_byte_rate,
+        )
         self.registry.add(
             MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag"),
             Kind.GAUGE,
             "Records the slowest follower is behind",
-            lambda: (((("clientId", "Replica"),), 0),),
+            lambda: (((("clientId", "Replica"),), facts.max_lag),),
         )
         for name, (help, value) in PARTITION_GAUGES.items():
             self.registry.add(
@@ -141,24 +165,27 @@ class BrokerMetrics:
             yield labels(partition.log), value(partition)
 
     def _register_controller(self) -> None:
-        broker, cluster, controller = self._broker, self._broker.cluster, "KafkaController"
-        replicas = self._broker.replicas
+        broker, facts, controller = self._broker, self._facts, "KafkaController"
 
         def gauge(name: str, help: str, value: Callable[[], float]) -> None:
             self._gauge("kafka.controller", controller, name, help, value)
 
         gauge("ActiveControllerCount", "1 where the controller is", lambda: int(broker.is_controller))
+        gauge("OfflinePartitionsCount", "Partitions that nobody leads", lambda: facts.offline_partitions)
         gauge(
-            "OfflinePartitionsCount",
-            "Partitions that nobody leads",
-            lambda: sum(part.log.is_failed for part in list(replicas.partitions.values())),
+            "PreferredReplicaImbalanceCount",
+            "Partitions that another than their first replica leads",
+            lambda: facts.imbalanced_partitions,
         )
-        gauge("PreferredReplicaImbalanceCount", "Partitions that another than their first replica leads", lambda: 0)
-        gauge("GlobalTopicCount", "Topics of the cluster", lambda: len(cluster.topics))
-        gauge(
-            "GlobalPartitionCount", "Partitions of the cluster", lambda: sum(each.partitions for each in cluster.topics.values())
+        gauge("GlobalTopicCount", "Topics of the cluster", lambda: facts.topics)
+        gauge("GlobalPartitionCount", "Partitions of the cluster", lambda: facts.partitions)
+        self._counter(
+            "kafka.controller",
+            "ControllerStats",
+            "UncleanLeaderElectionsPerSec",
+            "Elections that lost records",
+            lambda: facts.unclean_elections,
         )
-        self._counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec", "Elections that lost records")
         self.registry.summary(
             MetricName("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs"), "Elections of leaders", Histogram()
         )

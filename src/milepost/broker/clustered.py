@@ -54,6 +54,7 @@ from milepost.log.partition_metadata import random_topic_id
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse, UpdateMetadataRequest
+from milepost.replica.counted_isr_changes import CountedIsrChanges
 from milepost.replica.fence import Fence
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger
@@ -67,6 +68,7 @@ from milepost.replica.roles import Roles
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.replication_facts import AmongOthers
     from milepost.coordinator.transaction import Producer
     from milepost.coordinator.transaction_admission import Admission
 
@@ -164,10 +166,11 @@ class ClusteredBroker(Broker):
         self.fence = Fence(loop.monotonic, loop, config.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
         self.replication_quotas = ReplicationQuotas(self.node_id, config, lambda: int(loop.monotonic() * 1000))
         self.fetchers = self._make_fetchers(peers, loop)
+        self.isr_changes = CountedIsrChanges(self._isr_changer())
         self.roles = Roles(
             self.replicas,
             self.fetchers,
-            self._isr_changer(),
+            self.isr_changes,
             self.clock,
             lambda: self.config.replica_lag_time_max_ms,
             lambda: self.member.broker_epoch,
@@ -307,6 +310,7 @@ class ClusteredBroker(Broker):
 
     def _replicated(self, name: TopicPartition, size: int) -> None:
         """A follower of ours has more, or knows more to be committed."""
+        self.replicas.topic_metrics.replication_bytes_in += size
         purgatory = self.replicas.purgatory
         if purgatory.is_watched:
             partition = self.replicas.partitions.get(name)
@@ -332,6 +336,11 @@ class ClusteredBroker(Broker):
 
     def _replica_failed(self, name: TopicPartition, error: MilepostError) -> None:
         logger.error("%s is followed no more: %s", name, error)
+
+    def replication_facts(self) -> AmongOthers:
+        from milepost.broker.replication_facts import AmongOthers  # when somebody asks for metrics
+
+        return AmongOthers(self)
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         response = follower_fetches.answer(request, context, self)

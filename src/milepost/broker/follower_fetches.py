@@ -102,17 +102,21 @@ class Follower:
         self.broker_epoch = broker_epoch
         self.max_bytes = max_bytes
         self.quota = broker.replication_quotas.leader
+        self.size = 0
+        """Bytes of what was read last."""
         self.is_new = True
         """Whether what it asks for is news about it; not any more when its request has waited."""
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[Result | None]:
         left, must_have_one = self.max_bytes, True
+        self.size = 0
         results: list[Result | None] = []
         for each in wanted:
             result = self.read(each, left, must_have_one)
             size = size_of(result)
             if size:
                 must_have_one = False
+                self.size += size
                 left = max(0, left - size)
             results.append(result)
         return results
@@ -180,7 +184,8 @@ class Follower:
         return quota.is_throttled(partition.name) and self.replica_id not in partition.in_sync_replicas and quota.is_exceeded
 
     def gets(self, wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
-        """Count what goes out of partitions that are throttled, to whomever."""
+        """Count what goes out, and apart from that what is of partitions that are throttled, to whomever."""
+        self.broker.replicas.topic_metrics.replication_bytes_out += self.size
         if not self.quota.is_in_use:
             return
         size = sum(

@@ -114,6 +114,12 @@ class Fetchers:
         for partition in [each for each in self._waiting.values() if each.leader_id in brokers]:
             self.follow(partition)
 
+    @property
+    def max_lag(self) -> int:
+        """How many committed records the partition that is furthest behind is missing."""
+        fetched = [following for fetcher in list(self._fetchers.values()) for following in list(fetcher.partitions.values())]
+        return max((following.lag or 0 for following in fetched), default=0)
+
     def close(self) -> None:
         for fetcher in list(self._fetchers.values()):
             fetcher.close()

@@ -41,6 +41,11 @@ class Partition:
         return self.log.partition
 
     @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads it."""
+        return True
+
+    @property
     def in_sync_replicas(self) -> list[int]:
         return [self.leader_id]
 

@@ -63,8 +63,13 @@ class ReplicationQuota:
         self._rate.record(size)
 
     @property
+    def byte_rate(self) -> float:
+        """What such partitions took per second, lately."""
+        return self._rate.per_second
+
+    @property
     def is_exceeded(self) -> bool:
-        return self._rate.per_second > self.limit
+        return self.byte_rate > self.limit
 
 
 class ReplicationQuotas:

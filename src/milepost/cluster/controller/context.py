@@ -36,6 +36,7 @@ class ControllerContext:
         self.deletion_started: set[str] = set()
         self.ineligible: set[str] = set()
         """Topics that cannot be deleted for now: a replica is on a dead broker, or moves."""
+        self.unclean_elections = 0
 
     # Brokers.
 

@@ -211,6 +211,7 @@ class PartitionStates:
             self.context.leadership[partition] = state
             return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, None
         if choice.is_unclean:
+            self.context.unclean_elections += 1
             logger.warning(
                 "unclean election: %s leads %s; records that only %s had are lost", choice.leader, partition, list(state.isr)
             )

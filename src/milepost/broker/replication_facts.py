@@ -1,0 +1,106 @@
+"""What metrics say of replicas and of the controller, looked up when somebody asks.
+
+`Alone` is for a broker without others: nothing can be behind, and nobody else is controller. `AmongOthers` is for one of several. As in
+Kafka, what only the controller knows is 0 everywhere else, so that the sum over all brokers is right; its counts begin anew with each term.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.cluster.controller.context import ControllerContext
+
+
+class Alone:
+    isr_shrinks = isr_expands = failed_isr_updates = 0
+    max_lag = 0
+    leader_byte_rate = follower_byte_rate = 0.0
+    imbalanced_partitions = 0
+    unclean_elections = 0
+
+    def __init__(self, broker: Broker):
+        self._replicas = broker.replicas
+        self._cluster = broker.cluster
+
+    @property
+    def offline_partitions(self) -> int:
+        return sum(part.log.is_failed for part in list(self._replicas.partitions.values()))
+
+    @property
+    def topics(self) -> int:
+        return len(self._cluster.topics)
+
+    @property
+    def partitions(self) -> int:
+        return sum(topic.partitions for topic in list(self._cluster.topics.values()))
+
+
+class AmongOthers:
+    def __init__(self, broker: ClusteredBroker):
+        self._broker = broker
+
+    # This broker's own.
+
+    @property
+    def isr_shrinks(self) -> int:
+        return self._broker.isr_changes.shrinks
+
+    @property
+    def isr_expands(self) -> int:
+        return self._broker.isr_changes.expands
+
+    @property
+    def failed_isr_updates(self) -> int:
+        return self._broker.isr_changes.failures
+
+    @property
+    def max_lag(self) -> int:
+        return self._broker.fetchers.max_lag
+
+    @property
+    def leader_byte_rate(self) -> float:
+        return self._broker.replication_quotas.leader.byte_rate
+
+    @property
+    def follower_byte_rate(self) -> float:
+        return self._broker.replication_quotas.follower.byte_rate
+
+    # The controller's.
+
+    @property
+    def _context(self) -> ControllerContext | None:
+        controller = self._broker.controller
+        return None if controller is None else controller.context
+
+    @property
+    def offline_partitions(self) -> int:
+        context = self._context
+        if context is None:
+            return 0
+        led = [(partition, state.leader) for partition, state in list(context.leadership.items())]
+        return sum(not context.is_reachable(leader, partition) for partition, leader in led if not context.is_deleting(partition))
+
+    @property
+    def imbalanced_partitions(self) -> int:
+        context = self._context
+        if context is None:
+            return 0
+        led = [(partition, state.leader) for partition, state in list(context.leadership.items())]
+        return sum(
+            context.replicas_of(partition)[:1] != (leader,) for partition, leader in led if not context.is_deleting(partition)
+        )
+
+    @property
+    def topics(self) -> int:
+        return 0 if self._context is None else len(self._context.topic_ids)
+
+    @property
+    def partitions(self) -> int:
+        return 0 if self._context is None else len(list(self._context.partitions))
+
+    @property
+    def unclean_elections(self) -> int:
+        return 0 if self._context is None else self._context.unclean_elections
