@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from milepost.broker import cluster_configs
 from milepost.broker.apis.incremental_alter_configs import Resource, alter_loggers, changed, ensure_once
@@ -26,4 +26,8 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> None:
         else:
             cluster_configs.change(*changed(resource, broker), request.validate_only, broker, done)
 
-    cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, alter)
+    broker = cast("ClusteredBroker", context.broker)
+    broker.member.with_fresh_settings(
+        cluster_configs.entities(request, broker),
+        lambda: cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, alter),
+    )
