@@ -24,7 +24,7 @@ from milepost.replica.leadership import Leadership
 from milepost.replica.roles import Roles
 from tests.simulation.__main__ import guarded_run
 
-MOST_SEEDS = 400
+MOST_SEEDS = 300
 pytestmark = pytest.mark.trouble
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
