@@ -63,8 +63,10 @@ bench-spark: setup
 bench-cluster: setup
 	$(BIN)/python -m benchmarks.cluster $(BENCH)
 
+# What takes long, and then every client of the single broker against a cluster of three.
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
+	MILEPOST_CLUSTER=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "" tests/clients --ignore=tests/clients/test_kafka_itself.py
 
 # Clusters in one thread, each from one seed: `make simulate SEEDS=1..10000`; one of them, step by step: `make simulate SEED=1234 TRACE=1`.
 SEEDS ?= 1..10000

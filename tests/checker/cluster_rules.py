@@ -21,12 +21,17 @@ def two_leaders(history: History) -> Iterator[Finding]:
 
 
 def two_controllers(history: History) -> Iterator[Finding]:
+    """No two brokers are obeyed in one controller epoch, and none writes anything once the next one is elected."""
     acted: dict[int, set[int]] = defaultdict(set)
     for each in history.administered:
         acted[each.controller_epoch].add(each.broker)
     for epoch, brokers in acted.items():
         if len(brokers) > 1:
             yield Finding("two-controllers", f"brokers {sorted(brokers)} all were controller in epoch {epoch}")
+    for decided in history.decided:
+        if decided.controller_epoch != decided.current_epoch:
+            text = f"{decided.what} was written by the controller of epoch {decided.controller_epoch} in {decided.current_epoch}"
+            yield Finding("two-controllers", text)
 
 
 def diverged_replicas(history: History) -> Iterator[Finding]:

@@ -118,6 +118,15 @@ class Administered(NamedTuple):
     time: float
 
 
+class Decided(NamedTuple):
+    """What a controller wrote to ZooKeeper, and the controller epoch that was there."""
+
+    what: str
+    controller_epoch: int
+    current_epoch: int
+    time: float
+
+
 class Replica(NamedTuple):
     broker: int
     partition: str
@@ -144,6 +153,7 @@ class History:
     commit_fetches: list[CommitFetch] = field(default_factory=list)
     accepted: list[Accepted] = field(default_factory=list)
     administered: list[Administered] = field(default_factory=list)
+    decided: list[Decided] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
     final: dict[str, tuple[Record, ...]] = field(default_factory=dict)

@@ -53,6 +53,19 @@ class Served:
     def directories(self) -> set[str]:
         return {str(self.data)}
 
+    @property
+    def topic_settings(self) -> set[str]:
+        """What tools say of every topic, because the broker was given it."""
+        return set()
+
+    @property
+    def keeps_group_settings(self) -> bool:
+        return True
+
+    @property
+    def log_level(self) -> str:
+        return "WARN"
+
     def name(self, prefix: str = "visits") -> str:
         return f"{prefix}-{next(self._numbers)}"
 

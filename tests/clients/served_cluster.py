@@ -37,6 +37,20 @@ class ServedCluster(Served):
     def directories(self) -> set[str]:
         return {str(broker.data) for broker in self.cluster.brokers.values()}
 
+    @property
+    def topic_settings(self) -> set[str]:
+        return {"min.insync.replicas=2"}
+
+    @property
+    def keeps_group_settings(self) -> bool:
+        """Kafka does not either, with ZooKeeper."""
+        return False
+
+    @property
+    def log_level(self) -> str:
+        """They are started with `-v`."""
+        return "INFO"
+
     def stop(self) -> None:
         try:
             for broker in self.cluster.brokers.values():

@@ -18,11 +18,15 @@ from milepost.client.connection import Connection
 from milepost.log.open import open_log
 from milepost.protocol.messages import (
     AllocateProducerIdsRequest,
+    AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     CreateTopicsRequest,
+    DescribeClientQuotasRequest,
+    DescribeConfigsRequest,
     FetchRequest,
+    IncrementalAlterConfigsRequest,
     LeaderAndIsrRequest,
     ListPartitionReassignmentsRequest,
     StopReplicaRequest,
@@ -84,6 +88,34 @@ def test_setting_of_a_topic_is_taken_up_by_every_broker(cluster, admin):
             return one.describe_configs([asked])[asked].result()["min.insync.replicas"].value
 
         until(lambda value=value: value() == "3", "the setting is known everywhere")
+
+
+def test_settings_that_are_changed_through_one_broker_after_another_are_all_kept(cluster):
+    create_topic(cluster, "kept", 1, 3)
+    given = {"retention.ms": "70000000", "segment.bytes": "1048576", "max.message.bytes": "100000"}
+    shown = []
+    for broker, (name, value) in zip(cluster.brokers.values(), given.items(), strict=True):
+        config = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=0, value=value)
+        resource = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="kept", configs=[config])
+        assert ask(broker, IncrementalAlterConfigsRequest(resources=[resource])).responses[0].error_code == 0
+    wanted = DescribeConfigsRequest.Resource(resource_type=2, resource_name="kept", configuration_keys=list(given))
+    for broker in cluster.brokers.values():
+        (found,) = ask(broker, DescribeConfigsRequest(resources=[wanted])).results
+        shown.append({config.name: config.value for config in found.configs})
+    assert shown == [given] * 3
+
+
+def test_quotas_that_are_changed_through_one_broker_after_another_are_all_kept_and_shown(cluster):
+    of_client = AlterClientQuotasRequest.Entry
+    given = {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0, "request_percentage": 12.5}
+    for broker, (key, value) in zip(cluster.brokers.values(), given.items(), strict=True):
+        entry = of_client(
+            entity=[of_client.Entity(entity_type="client-id", entity_name="etl")], ops=[of_client.Op(key=key, value=value)]
+        )
+        assert [each.error_code for each in ask(broker, AlterClientQuotasRequest(entries=[entry])).entries] == [0]
+        (found,) = ask(list(cluster.brokers.values())[broker.broker_id % 3], DescribeClientQuotasRequest(components=[])).entries
+        assert {each.key: each.value for each in found.values}[key] == value
+    assert {each.key: each.value for each in found.values} == given
 
 
 def test_moved_partition_keeps_its_records_and_leaves_its_old_brokers(cluster):

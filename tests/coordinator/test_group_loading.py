@@ -38,6 +38,18 @@ def test_members_go_on_after_a_restart_as_if_nothing_had_happened(bench):
     assert again.fetch() == {("visits", 0): 8}
 
 
+def test_while_what_is_in_the_log_may_be_lost_again_requests_are_told_to_wait(bench):
+    (leader,) = bench.stable_group(1)
+    partition = bench.groups.partition_for("g")
+    bench.groups.unload(partition)
+    bench.groups.expect(partition)
+    assert bench.commit({("visits", 0): 7}, member_id=leader, generation=1).response.topics[0].partitions[0].error_code == 14
+    bench.groups.load(partition)
+    assert bench.commit({("visits", 0): 7}, member_id=leader, generation=1).response.topics[0].partitions[0].error_code == 0
+    bench.groups.unload(partition)
+    assert bench.commit({("visits", 0): 7}, member_id=leader, generation=1).response.topics[0].partitions[0].error_code == 16
+
+
 def test_who_does_not_show_itself_after_a_restart_loses_its_session(bench):
     leader, follower = bench.stable_group(2, session_ms=10_000)
     again = bench.restarted()

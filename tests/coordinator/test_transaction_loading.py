@@ -48,6 +48,18 @@ def test_an_open_transaction_goes_on_after_a_crash(bench):
     assert bench.markers.written == [Marker(ORDERS_0, 1000, 0, True), Marker(ORDERS_1, 1000, 0, True)]
 
 
+def test_while_what_is_in_the_log_may_be_lost_again_requests_are_told_to_wait(bench):
+    producer = bench.producer()
+    partition = bench.coordinator.partition_for("tx")
+    bench.coordinator.expect(partition)
+    assert bench.add(producer, ORDERS_0) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.coordinator.load(partition)
+    assert bench.add(producer, ORDERS_0) == ErrorCode.NONE
+    bench.coordinator.expect(partition)
+    bench.coordinator.unload(partition)
+    assert bench.add(producer, ORDERS_0) == ErrorCode.NOT_COORDINATOR
+
+
 def test_an_open_transaction_times_out_after_a_crash_counted_from_its_start(bench):
     producer = bench.producer(timeout_ms=60_000)
     bench.add(producer, ORDERS_0)

@@ -31,6 +31,7 @@ from tests.checker.history import Finding, History, Lookup, Outcome, Replica
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.clients import Client, Consumer, Producer, committed, visible
+from tests.simulation.decisions import Decisions
 from tests.simulation.disk import FragileDisk
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
@@ -51,6 +52,7 @@ class Cluster:
         self.history = History()
         self.network = Network(world)
         self.zookeeper = SimulatedZooKeeper(self.network)
+        self.decisions = Decisions(self.zookeeper.model, world, self.history)
         self.clients: list[Client] = []
         self.producer_ids = 0
         self.may_lose_power = world.random.random() < 0.3
@@ -286,9 +288,8 @@ def simulate(seed: int, trace: Callable[[str], object] | None) -> Run:
     cluster = Cluster(seed, trace)
     world, history = cluster.world, cluster.history
     cluster.set_up()
-    until = world.now + world.random.choice((4.0, 8.0, 16.0))
-    faults = Faults(cluster, until)
-    world.run(until)
+    faults = Faults(cluster)
+    world.run(faults.until)
     faults.heal()
     history.healed_at = world.now
     history.ended_at = world.now + PEACE_SECONDS

@@ -11,6 +11,7 @@ forget       a broker's connection to ZooKeeper breaks: answers and watches are 
 slow         everything a broker does takes its time
 delay        messages take long, everywhere or between two
 reset        connections break, with what is on the way
+overtake, forsake    wait for their moment: see `ambushes`
 
 Some things that are no faults happen among them: topics are made and deleted, and replicas are moved to other brokers.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Delete
+from tests.simulation.ambushes import Ambushes
 from tests.simulation.session import NAME as ZOOKEEPER
 
 if TYPE_CHECKING:
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 
 
 class Faults:
-    def __init__(self, cluster: Cluster, until: float):
+    def __init__(self, cluster: Cluster):
         self.cluster = cluster
         self.world = cluster.world
         self.random = cluster.world.random
-        self.until = until
+        seconds = self.random.choice((4.0, 8.0, 16.0))
         self.counts: dict[str, int] = {}
+        self.ambushes = Ambushes(cluster, self._start_again)
         self._kinds: list[Callable[[], None]] = [
             self.crash,
             self.crash,
@@ -52,6 +55,8 @@ class Faults:
             self.delay,
             self.lag,
             self.reset,
+            self.ambushes.overtake,
+            self.ambushes.forsake,
             self.make_topic,
             self.make_or_delete,
             self.reassign,
@@ -59,6 +64,11 @@ class Faults:
         # Some kinds only, so that seeds differ in character.
         self._kinds = self.random.sample(self._kinds, self.random.randint(2, len(self._kinds)))
         self._pace = self.random.choice((0.5, 1.0, 2.5))
+        # An ambush needs quiet: in some seeds there is hardly anything else.
+        if self.random.random() < 0.2:
+            self._kinds = self.random.choice(([self.ambushes.forsake], [self.ambushes.overtake, self.crash]))
+            self._pace, seconds = 2.5, 16.0
+        self.until = self.world.now + seconds
         self._next()
 
     def _next(self) -> None:
@@ -86,8 +96,7 @@ class Faults:
             state = self.cluster.state(self.random.choice(self.cluster.partitions))
             chosen = up.get(state.leader) if state is not None else None
         elif wanted == "controller":
-            node = self.cluster.zookeeper.model.nodes.get(znodes.CONTROLLER)
-            chosen = up.get(znodes.controller_id(node.data) or 0) if node is not None else None
+            chosen = self.ambushes.controller()
         return chosen or self.random.choice(list(up.values()))
 
     # Brokers.
@@ -99,12 +108,12 @@ class Faults:
         broker.crash(is_power_failure=self.cluster.may_lose_power and self.random.random() < 0.6)
         self._start_again(broker)
 
-    def _start_again(self, broker: SimulatedBroker) -> None:
+    def _start_again(self, broker: SimulatedBroker, seconds: float | None = None) -> None:
         def start() -> None:
             if not broker.is_up:
                 broker.start()
 
-        self.world.after(self.random.choice((0.05, 1.0, 3.0, 8.0)) * self.random.uniform(0.5, 1.5), start)
+        self.world.after(seconds or self.random.choice((0.05, 1.0, 3.0, 8.0)) * self.random.uniform(0.5, 1.5), start)
 
     def stop(self) -> None:
         broker = self._broker()
@@ -243,6 +252,7 @@ class Faults:
     def heal(self) -> None:
         self.world.note("everything heals")
         self.until = 0.0
+        self.ambushes.call_off()
         self.cluster.network.cut.clear()
         self.cluster.network.slowest = 0.003
         self.cluster.network.lagging.clear()

@@ -118,6 +118,8 @@ class SimulatedSession:
         """What the client waits to be told of; the server may have told it, on a connection that broke."""
         self._lapsed: list[WatchEvent] = []
         self._requests, self._answers = self._pipes()
+        self.on_sent: Callable[[Sequence[Operation]], object] = lambda operations: None
+        """Told what goes out."""
 
     def _pipes(self) -> tuple[Pipe, Pipe]:
         network, name = self.server.network, self.process.name
@@ -232,6 +234,7 @@ class SimulatedSession:
         middle = random.randrange(size) if size > 1 and random.random() < 0.3 else 0
         session, requests = self._session, self._requests
         assert session is not None, "there is a connection"
+        self.on_sent(batch.operations)
 
         def arrived(part: Sequence[Operation]) -> None:
             self.server.when_awake(lambda: self._carry_out(session, batch, part, requests))

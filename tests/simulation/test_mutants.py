@@ -12,11 +12,11 @@ import pytest
 
 from milepost.broker import follower_fetches
 from milepost.cluster import election, member
-from milepost.cluster.controller import leader_elections
+from milepost.cluster.controller import leader_elections, partition_store, producer_ids
 from milepost.cluster.controller.leader_elections import Choice
 from milepost.cluster.election import Elected, Term
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Exists, SetData
+from milepost.cluster.zookeeper.operations import ANY_VERSION, Check, Create, Exists, Multi, SetData
 from milepost.log.flushing import FlushableLog
 from milepost.log.producer_entry import ProducerAppend
 from milepost.replica.following import Following
@@ -24,7 +24,7 @@ from milepost.replica.leadership import Leadership
 from milepost.replica.roles import Roles
 from tests.simulation.__main__ import guarded_run
 
-MOST_SEEDS = 400
+MOST_SEEDS = 300
 pytestmark = pytest.mark.trouble
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -99,6 +99,26 @@ def lets_followers_go_without_asking(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "_propose", propose)
 
 
+def counts_only_whom_the_controller_confirmed(patch: pytest.MonkeyPatch) -> None:
+    """KIP-497: a newcomer counts from the moment it was asked for, for the controller may have granted it."""
+    patch.setattr(Leadership, "maximal_isr", property(lambda self: self.state.isr))
+
+
+def counts_only_whom_it_asked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leadership, "maximal_isr", property(lambda self: self.state.isr if self._proposed is None else self._proposed))
+
+
+def decides_when_deposed(patch: pytest.MonkeyPatch) -> None:
+    """A controller's writes take effect though another one has been elected."""
+
+    def guarded(term: Term, writes: Any) -> list[Multi]:
+        return [Multi((Check(znodes.CONTROLLER_EPOCH, ANY_VERSION), write)) for write in writes]
+
+    patch.setattr(election, "guarded", guarded)
+    patch.setattr(partition_store, "guarded", guarded)
+    patch.setattr(producer_ids, "guarded", guarded)
+
+
 def obeys_orders_of_any_age(patch: pytest.MonkeyPatch) -> None:
     right = Roles._become
 
@@ -142,6 +162,9 @@ MUTANTS: dict[Mutant, set[str]] = {
     takes_followers_of_any_epoch: {"inconsistent-offset", "replica-divergence", "convergence"},
     lets_followers_join_too_early: {"lost-write", "unseen", "stale-ack"},
     lets_followers_go_without_asking: {"lost-write", "unseen", "stale-ack", "convergence"},
+    counts_only_whom_the_controller_confirmed: {"lost-write", "unseen", "stale-ack"},
+    counts_only_whom_it_asked_for: {"lost-write", "unseen", "stale-ack"},
+    decides_when_deposed: {"two-controllers", "convergence"},
     obeys_orders_of_any_age: {"lost-write", "convergence", "inconsistent-offset", "two-leaders", "epoch-regress", "hw-regress"},
 }
 

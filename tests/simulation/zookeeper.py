@@ -76,6 +76,8 @@ class ModelZooKeeper:
         self.next_session = 1
         self.writes: list[tuple[int, Operation]] = []
         """Every write that took effect, with the session that asked."""
+        self.on_write: Callable[[SetData | Create | Delete | Check | Multi], object] = lambda operation: None
+        """Told of each, one or several in a multi, when it has taken effect."""
         self._watches: dict[tuple[str, str], set[Client]] = {}
 
     # Carrying out.
@@ -86,12 +88,14 @@ class ModelZooKeeper:
         if isinstance(operation, Sync):
             return Result()
         self.zxid += 1
-        if isinstance(operation, Multi):
-            return self._multi(session, operation)
+        result = self._multi(session, operation) if isinstance(operation, Multi) else self._write(session, operation)
+        if result.ok:
+            self.on_write(operation)
+        return result
+
+    def _write(self, session: Client, operation: Create | SetData | Delete | Check) -> Result:
         error = self._refusal(operation, {})
-        if error is not Error.OK:
-            return Result(error)
-        return self._apply(session, operation)
+        return Result(error) if error is not Error.OK else self._apply(session, operation)
 
     def _read(self, session: Client, operation: Get | Exists | Children) -> Result:
         node = self.nodes.get(operation.path)

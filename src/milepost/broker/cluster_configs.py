@@ -1,6 +1,7 @@
 """Settings of topics and brokers that a client changes in a cluster: checked here, stored in ZooKeeper, heard of by everybody.
 
-Any broker may do it for a topic or for all brokers; a broker's own settings are changed at that broker.
+Any broker may do it for a topic or for all brokers; a broker's own settings are changed at that broker. Whoever adds to what is stored
+reads it first: another broker may have changed it a moment ago.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from milepost.broker.config_resources import BrokerSettings, Settings, TopicSettings, canonical
+from milepost.broker.config_resources import BROKER, TOPIC, BrokerSettings, Settings, TopicSettings, canonical
 from milepost.broker.gathering import Gathering
 from milepost.broker.topic_requests import repeated
-from milepost.cluster.settings import broker_entity, topic_entity
+from milepost.cluster.settings import ALL_BROKERS, broker_entity, topic_entity
 from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from milepost.protocol.messages import (
         AlterConfigsRequest,
         AlterConfigsResponse,
+        DescribeConfigsRequest,
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
@@ -66,6 +68,15 @@ def change(settings: Settings, given: Mapping[str, str], validate_only: bool, br
         done(None if is_stored else BrokerUnavailable("ZooKeeper did not take the settings; nothing was changed"))
 
     broker.settings.store(entity, canonical(settings.properties, given), stored)
+
+
+def entities(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, broker: ClusteredBroker) -> list[str]:
+    """Where ZooKeeper has what a request is about."""
+    named = [(each.resource_type, each.resource_name) for each in request.resources]
+    found = [topic_entity(name) for kind, name in named if kind == TOPIC and name in broker.cluster.topics]
+    if any(kind == BROKER for kind, _ in named):
+        found += [broker_entity(ALL_BROKERS), broker_entity(str(broker.node_id))]
+    return found
 
 
 def entity_of(settings: Settings) -> str:

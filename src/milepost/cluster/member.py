@@ -218,6 +218,15 @@ class Member:
         else:
             then()
 
+    def with_fresh_quotas(self, then: Callable[[], object]) -> None:
+        def read() -> Steps[None]:
+            self.cluster.client_quotas = yield from settings.read_quotas()
+
+        if self.is_registered:
+            self._runner.run(read(), lambda _: then())
+        else:
+            then()
+
     # The controller.
 
     def _stand(self) -> None:

@@ -94,6 +94,10 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         return self.runtime.partition_for(group_id)
 
+    def expect(self, partition: int) -> None:
+        """This broker leads the partition now, and may not believe yet what is in it."""
+        self.registry.expect(partition)
+
     def load(self, partition: int) -> None:
         """This broker leads the partition now. A short one is loaded when this returns, a long one piece by piece from the timers."""
         with self.runtime.outbox:

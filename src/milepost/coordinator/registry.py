@@ -32,6 +32,7 @@ class Registry:
         self._loading: dict[int, list[Callable[[], object]]] = {}
         """Partitions being loaded, and what is to be done when they are."""
         self._loaded: set[int] = set()
+        self._expected: set[int] = set()
 
     # Groups.
 
@@ -53,7 +54,8 @@ class Registry:
         partition = self.runtime.partition_for(group_id)
         if partition in self._loaded:
             return ErrorCode.NONE
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition in self._loading else ErrorCode.NOT_COORDINATOR
+        is_loading = partition in self._loading or partition in self._expected
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
 
     def refusal(self, group_id: str) -> int:
         """The same for requests that need a group's id; offsets may be kept under the empty one."""
@@ -63,13 +65,19 @@ class Registry:
 
     @property
     def is_loading(self) -> bool:
-        return bool(self._loading)
+        return bool(self._loading or self._expected)
 
     @property
     def partitions(self) -> list[int]:
         return [*self._loading, *self._loaded]
 
+    def expect(self, partition: int) -> None:
+        """It is ours, and will be loaded when it may be."""
+        if partition not in self._loading and partition not in self._loaded:
+            self._expected.add(partition)
+
     def load(self, partition: int) -> None:
+        self._expected.discard(partition)
         if partition in self._loading or partition in self._loaded:
             return
         then = self._loading[partition] = []
@@ -105,6 +113,7 @@ class Registry:
     def unload(self, partition: int) -> None:
         self._loading.pop(partition, None)
         self._loaded.discard(partition)
+        self._expected.discard(partition)
         for group in [group for group_id, group in self.groups.items() if self.runtime.partition_for(group_id) == partition]:
             self.drop(group)
         for group_id in self.offsets.groups():

@@ -81,6 +81,7 @@ class TransactionRegistry:
         self.transaction_version = transaction_version
         self._changed = changed
         self._loaded: dict[int, LoadedPartition] = {}
+        self._expected: set[int] = set()
         self.ongoing: dict[str, TransactionalId] = {}
 
     def partition_for(self, transactional_id: str) -> int:
@@ -95,6 +96,11 @@ class TransactionRegistry:
             yield from loaded.ids.values()
 
     # Partitions that come and go.
+
+    def expect(self, partition: int) -> None:
+        """It is ours, and will be loaded when it may be."""
+        self.unload(partition)
+        self._expected.add(partition)
 
     def load(self, partition: int, coordinator_epoch: int) -> list[TransactionalId]:
         """Read a partition; its ids whose transactions were ending when the log stopped."""
@@ -126,6 +132,7 @@ class TransactionRegistry:
             loaded.ids[transactional_id] = TransactionalId(metadata, partition, loaded.coordinator_epoch)
 
     def unload(self, partition: int) -> None:
+        self._expected.discard(partition)
         loaded = self._loaded.pop(partition, None)
         if loaded is not None:
             for entry in loaded.ids.values():
@@ -138,8 +145,11 @@ class TransactionRegistry:
 
     def find(self, transactional_id: str) -> TransactionalId | ErrorCode | None:
         """None: it is ours, and not known."""
-        loaded = self._loaded.get(self.partition_for(transactional_id)) if self._loaded else None
-        return ErrorCode.NOT_COORDINATOR if loaded is None else loaded.ids.get(transactional_id)
+        partition = self.partition_for(transactional_id)
+        loaded = self._loaded.get(partition)
+        if loaded is None:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition in self._expected else ErrorCode.NOT_COORDINATOR
+        return loaded.ids.get(transactional_id)
 
     def holds(self, entry: TransactionalId) -> bool:
         loaded = self._loaded.get(entry.partition)

@@ -120,6 +120,10 @@ class TransactionCoordinator:
     def partition_for(self, transactional_id: str) -> int:
         return self._registry.partition_for(transactional_id)
 
+    def expect(self, partition: int) -> None:
+        """This broker leads the partition now, and may not believe yet what is in it."""
+        self._registry.expect(partition)
+
     def load(self, partition: int, coordinator_epoch: int = 0) -> None:
         """Become the coordinator of a partition of `__transaction_state`: read it, and finish what was ending."""
         for entry in self._registry.load(partition, coordinator_epoch):

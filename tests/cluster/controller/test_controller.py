@@ -8,7 +8,8 @@ from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
 from milepost.log.partition_name import TopicPartition
-from tests.cluster.controller.town import Town
+from milepost.protocol.messages import StopReplicaResponse
+from tests.cluster.controller.town import Town, told_as_text
 from tests.simulation.zookeeper import ModelSession
 
 
@@ -429,6 +430,21 @@ def test_deletion_waits_for_a_dead_broker(town):
     town.start_broker(2)
     assert "/brokers/topics/t" not in town.server.nodes
     assert not town.errors
+
+
+def test_answer_of_a_life_before_does_not_hold_up_a_deletion(town):
+    town.create_topic("t", {0: (1, 2, 3)})
+    town.silent.add(3)
+    town.write(Create(znodes.delete_topic_path("t")))
+    (before,) = [request for broker_id, request in town.told if broker_id == 2 and "delete" in told_as_text(request)]
+    before.broker_epoch = town.controller.context.brokers[3].epoch
+    town.kill_broker(3)
+    town.start_broker(3)
+    # It waited in the controller's queue behind the news of the broker's return.
+    town.controller.run(town.controller.deletion.answered(3, before, StopReplicaResponse(error_code=77)))
+    town.silent.clear()
+    town.turns.advance(1.0)
+    assert znodes.topic_path("t") not in town.server.nodes
 
 
 def test_deletion_of_a_topic_that_does_not_exist_is_forgotten(town):

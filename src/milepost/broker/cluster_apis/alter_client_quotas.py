@@ -1,14 +1,18 @@
-"""AlterClientQuotas (key 49) in a cluster: each entity's quotas are one node in ZooKeeper, and every broker hears of the change."""
+"""AlterClientQuotas (key 49) in a cluster: each entity's quotas are in one node in ZooKeeper, and every broker hears of the change.
+
+The node is read first: another broker may have changed it a moment ago, and what else Kafka keeps there (passwords of users) stays.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis.alter_client_quotas import Answer, Parts, Wanted, changes_of, parts_of
-from milepost.broker.client_quotas import WHOLE, entity_of, with_changes
+from milepost.broker.client_quotas import WHOLE, entity_of
 from milepost.broker.gathering import Gathering
 from milepost.broker.topic_requests import repeated
 from milepost.cluster import settings
+from milepost.cluster.zookeeper.session import Steps
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -43,16 +47,21 @@ def handle(request: AlterClientQuotasRequest, context: Context) -> None:
 
 def alter(entry: Wanted, parts: Parts, broker: ClusteredBroker, validate_only: bool, done: Callable[[int], object]) -> None:
     entity = entity_of(list(parts))
-    quotas = with_changes(broker.cluster.client_quotas, entity, changes_of(entry, entity))
+    changes, path = changes_of(entry, entity), settings.quota_path(entity)
     if validate_only:
         done(ErrorCode.NONE)
         return
-    values: dict[str, float] = next((each["values"] for each in quotas if each["entity"] == entity), {})
+
+    def change() -> Steps[bool]:
+        configs = (yield from settings.read([path])).get(path, {})
+        for key, value in changes.items():
+            if value is None:
+                configs.pop(key, None)
+            else:
+                configs[key] = str(int(value) if key in WHOLE else float(value))
+        return (yield from settings.write(path, configs))
 
     def stored(is_stored: bool) -> None:
-        if is_stored:
-            broker.cluster.client_quotas = quotas
         done(ErrorCode.NONE if is_stored else ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    configs = {key: str(int(value) if key in WHOLE else float(value)) for key, value in values.items()}
-    broker.member.run(settings.write(settings.quota_path(entity), configs), stored, lambda: stored(False))
+    broker.member.run(change(), stored, lambda: stored(False))

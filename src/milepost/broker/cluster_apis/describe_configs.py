@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis import describe_configs
-from milepost.broker.config_resources import BROKER, TOPIC
-from milepost.cluster.settings import ALL_BROKERS, broker_entity, topic_entity
+from milepost.broker.cluster_configs import entities
 from milepost.protocol.messages import DescribeConfigsRequest
 
 if TYPE_CHECKING:
@@ -18,13 +17,9 @@ KEY = 32
 
 def handle(request: DescribeConfigsRequest, context: Context) -> None:
     broker = cast("ClusteredBroker", context.broker)
-    named = [(each.resource_type, each.resource_name) for each in request.resources]
-    entities = [topic_entity(name) for kind, name in named if kind == TOPIC and name in broker.cluster.topics]
-    if any(kind == BROKER for kind, _ in named):
-        entities += [broker_entity(ALL_BROKERS), broker_entity(str(broker.node_id))]
 
     def describe() -> None:
         context.answer(describe_configs.handle(request, context))
 
     # Without ZooKeeper, as far as this broker knows.
-    broker.member.with_fresh_settings(entities, describe, describe)
+    broker.member.with_fresh_settings(entities(request, broker), describe, describe)

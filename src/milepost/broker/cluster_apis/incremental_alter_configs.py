@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from milepost.broker import cluster_configs
 from milepost.broker.apis.incremental_alter_configs import Resource, alter_loggers, changed, ensure_once
 from milepost.broker.config_loggers import LoggerSettings
 from milepost.broker.config_resources import LOGGER
+from milepost.errors import BrokerUnavailable
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -26,4 +27,12 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> None:
         else:
             cluster_configs.change(*changed(resource, broker), request.validate_only, broker, done)
 
-    cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, alter)
+    def refuse(resource: Resource, broker: ClusteredBroker, done: cluster_configs.Done) -> None:
+        done(BrokerUnavailable("ZooKeeper cannot be asked now; nothing was changed"))
+
+    broker = cast("ClusteredBroker", context.broker)
+    broker.member.with_fresh_settings(
+        cluster_configs.entities(request, broker),
+        lambda: cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, alter),
+        lambda: cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, refuse),
+    )

@@ -66,7 +66,10 @@ class TopicDeletion:
         self.make_ineligible(replica.partition.topic for replica in failed)
 
     def answered(self, broker_id: int, request: StopReplicaRequest, response: Any) -> Steps[None]:
-        """A broker's answer to StopReplica."""
+        """A broker's answer to StopReplica. What it said in a registration that is over says nothing about what it was told since."""
+        known = self.context.brokers.get(broker_id)
+        if known is None or known.epoch != request.broker_epoch:
+            return
         deleted = deleted_in(request)
         errors = {TopicPartition(each.topic_name, each.partition_index): each.error_code for each in response.partition_errors}
         done: list[Replica] = []

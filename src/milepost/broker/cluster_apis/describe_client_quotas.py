@@ -1,0 +1,19 @@
+"""DescribeClientQuotas (key 48) in a cluster: what ZooKeeper says now, since another broker may have changed it a moment ago."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.apis import describe_client_quotas
+from milepost.protocol.messages import DescribeClientQuotasRequest
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 48
+
+
+def handle(request: DescribeClientQuotasRequest, context: Context) -> None:
+    broker = cast("ClusteredBroker", context.broker)
+    broker.member.with_fresh_quotas(lambda: context.answer(describe_client_quotas.handle(request, context)))
