@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.checker.checker import check
 from tests.checker.good_run import GoodRun
-from tests.checker.history import History, Outcome, Poll, Record, Send, Transaction, sealed
+from tests.checker.history import Decided, History, Outcome, Poll, Record, Send, Transaction, sealed
 from tests.checker.planted import PLANTED
 from tests.checker.read_rules import allowed_regressions
 
@@ -71,6 +71,13 @@ def test_acknowledged_by_the_leader_alone_may_be_lost():
 def test_deleted_on_purpose_is_not_lost():
     history = History([sent("a", offset=0), sent("b", offset=1)], final={"t-0": (Record(1, sealed("b")),)}, starts={"t-0": 1})
     assert rules(history) == []
+
+
+def test_controller_writes_when_the_next_one_is_elected():
+    history = History(decided=[Decided("/brokers/topics/t/partitions/0/state", 3, 3, 1.0)])
+    assert rules(history) == []
+    history.decided.append(Decided("/brokers/topics/t/partitions/0/state", 3, 4, 2.0))
+    assert rules(history) == ["two-controllers"]
 
 
 def test_new_leader_may_name_an_older_high_watermark_which_is_counted():
