@@ -361,7 +361,7 @@ def test_latest_for_read_committed_is_the_last_stable_offset(wire, topic, broker
     partition = next(iter(broker.replicas.partitions.values()))
     open_transaction = batch(b"b", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
     done = threading.Event()
-    broker.loop.post(lambda: (partition.append(open_transaction), done.set()))
+    broker.loop.post(lambda: (broker.replicas.append_to(partition, open_transaction), done.set()))
     assert done.wait(5)
     assert list_offset(wire, -1, isolation_level=1).offset == 1
     assert list_offset(wire, -1, isolation_level=0).offset == 2
