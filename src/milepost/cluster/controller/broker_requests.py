@@ -27,7 +27,7 @@ NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-Told = Callable[[int, Any], object]
+Told = Callable[[BrokerInfo, Any], object]
 """A broker's answer: (broker id, response)."""
 
 
@@ -40,7 +40,7 @@ class BrokerRequests:
         controller_id: int,
         inter_broker_listener: str,
         *,
-        on_leader_and_isr: Told = lambda broker_id, response: None,
+        on_leader_and_isr: Told = lambda broker, response: None,
         on_stop_replica: Callable[[int, StopReplicaRequest, Any], object] = lambda broker_id, request, response: None,
     ):
         self.context = context
@@ -139,7 +139,7 @@ class BrokerRequests:
             ],
         )
         self._send(
-            broker, request, self.versions.leader_and_isr, lambda response: self.on_leader_and_isr(broker.broker_id, response)
+            broker, request, self.versions.leader_and_isr, lambda response: self.on_leader_and_isr(broker, response)
         )
 
     def _metadata_topics(self) -> dict[str, list[Any]]:

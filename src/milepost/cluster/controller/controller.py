@@ -35,6 +35,7 @@ from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get,
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
 from milepost.replica.purgatory import Cancellable, Timers
 
@@ -188,7 +189,12 @@ class Controller:
         yield from self.office.replicas.change(replicas, ReplicaStatus.ONLINE)
         yield from insist(self.office.term, [Delete(path) for path in paths])
 
-    def _told_to_lead(self, broker_id: int, response: Any) -> None:
+    def _told_to_lead(self, broker: BrokerInfo, response: Any) -> None:
+        """What a broker has lost. What it said in a registration that is over says nothing about the next one."""
+        broker_id = broker.broker_id
+        known = self.context.brokers.get(broker_id)
+        if known is None or known.epoch != broker.epoch:
+            return
         names = {each.topic_id: each.partition_errors for each in response.topics}
         by_id = {self.office.requests.topic_id(topic): topic for topic in self.context.topic_ids}
         lost = {
