@@ -8,7 +8,7 @@ from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol.messages import StopReplicaResponse
+from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse
 from tests.cluster.controller.town import Town, told_as_text
 from tests.simulation.zookeeper import ModelSession
 
@@ -445,6 +445,23 @@ def test_answer_of_a_life_before_does_not_hold_up_a_deletion(town):
     town.silent.clear()
     town.turns.advance(1.0)
     assert znodes.topic_path("t") not in town.server.nodes
+
+
+def test_only_what_a_broker_has_lost_in_this_life_is_lost(town):
+    town.create_topic("t", {0: (2, 1, 3)})
+    error = LeaderAndIsrResponse.PartitionError(topic_name="t", partition_index=0, error_code=56)
+    brokers, told = town.controller.context.brokers, town.controller.office.requests.on_leader_and_isr
+    before = brokers[3]
+    town.sessions[3].expire()
+    town.turns.settle()
+    assert brokers[3].epoch > before.epoch
+    alter(town, 2, (2, 1, 3))
+    told(before, LeaderAndIsrResponse(partition_errors=[error]))
+    town.turns.settle()
+    assert town.state("t", 0)[2] == [2, 1, 3]
+    told(brokers[3], LeaderAndIsrResponse(partition_errors=[error]))
+    town.turns.settle()
+    assert town.state("t", 0)[2] == [2, 1]
 
 
 def test_deletion_of_a_topic_that_does_not_exist_is_forgotten(town):
