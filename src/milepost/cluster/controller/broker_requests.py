@@ -138,9 +138,7 @@ class BrokerRequests:
                 and (found := self.context.brokers[leader].endpoint(self.inter_broker_listener)) is not None
             ],
         )
-        self._send(
-            broker, request, self.versions.leader_and_isr, lambda response: self.on_leader_and_isr(broker, response)
-        )
+        self._send(broker, request, self.versions.leader_and_isr, lambda response: self.on_leader_and_isr(broker, response))
 
     def _metadata_topics(self) -> dict[str, list[Any]]:
         states = {}

@@ -15,6 +15,7 @@ answers is handed over to the loop (`post`): the logic never runs on a thread of
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import ConnectionLoss, KazooException, ZookeeperError
 from kazoo.retry import KazooRetry
 
+from milepost.cluster.zookeeper.kazoo_handler import PromiseHandler
 from milepost.cluster.zookeeper.operations import (
     Check,
     Children,
@@ -72,6 +74,7 @@ class KazooSession:
         self._client = KazooClient(
             self.hosts + self.chroot,
             timeout=timeout,
+            handler=PromiseHandler(),
             # For ever, and soon: a broker without ZooKeeper has nothing better to do.
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0, max_jitter=0.2),
             logger=logging.getLogger("milepost.cluster.kazoo"),
@@ -228,6 +231,7 @@ class _Batch:
         self.generation = session._generation
         self.results: list[Result] = [Result()] * len(operations)
         self.missing = len(operations)
+        self.lock = threading.Lock()
 
     def send(self) -> None:
         if not self.operations:
@@ -248,7 +252,7 @@ class _Batch:
         promise.rawlink(lambda answer: self._answered(position, answer))
 
     def _answered(self, position: int, answer: Any) -> None:
-        """On kazoo's thread for completions, which runs one at a time."""
+        """On a thread of kazoo's: the one that reads answers, or the one for failures."""
         operation = self.operations[position]
         failure = answer.exception
         if isinstance(failure, ConnectionLoss) and isinstance(operation, (Get, Exists, Children, Sync)):
@@ -258,8 +262,10 @@ class _Batch:
 
     def _take(self, position: int, result: Result) -> None:
         self.results[position] = result
-        self.missing -= 1
-        if not self.missing:
+        with self.lock:
+            self.missing -= 1
+            is_last = not self.missing
+        if is_last:
             self.session.loop.post(self._hand_over)
 
     def _hand_over(self) -> None:
