@@ -6,7 +6,9 @@ from milepost.clock import ManualClock
 from milepost.cluster import settings
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.registration import make_nodes
+from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Runner
+from milepost.cluster.zookeeper.unreadable import Unreadable
 from tests.simulation.turns import Turns
 from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
 
@@ -27,10 +29,10 @@ class Town:
         self.turns = Turns()
         self.clock = ManualClock(1_700_000_000_000)
         self.server = ModelZooKeeper(self.clock.now_ms)
-        session = ModelSession(self.server, self.turns)
-        session.start(Owner())
+        self.session = ModelSession(self.server, self.turns)
+        self.session.start(Owner())
         self.errors = []
-        self.runner = Runner(session, self.errors.append)
+        self.runner = Runner(self.session, self.errors.append)
         self.run(make_nodes(LATEST))
 
     def run(self, steps):
@@ -101,3 +103,14 @@ def test_old_change_that_was_not_seen_yet_is_heard_before_it_goes():
     assert town.server.children["/config/changes"] == set()
     town.run(settings.write("topics/new", {}))
     assert town.run(settings.watch_changes(0, town.clock.now_ms())) == (["topics/new"], 1), "numbers go on"
+
+
+def test_settings_that_make_no_sense_are_left_out_so_that_the_last_good_ones_stay():
+    town = Town()
+    town.run(settings.write("topics/good", {"retention.ms": "1000"}))
+    town.run(settings.write("topics/bad", {"retention.ms": "1000"}))
+    town.server.carry_out(town.session, SetData("/config/topics/bad", b"[1, 2]"))
+    before = Unreadable.count
+    found = town.run(settings.read(["topics/good", "topics/bad", "topics/none"]))
+    assert found == {"topics/good": {"retention.ms": "1000"}, "topics/none": {}}
+    assert Unreadable.count == before + 1

@@ -132,6 +132,9 @@ class BrokerMetrics:
             ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed", lambda: facts.failed_isr_updates),
         ):
             self._counter("kafka.server", manager, name, help, counted)
+        self._counter(
+            "kafka.server", "ZooKeeper", "UnreadableZnodes", "Znodes that made no sense", lambda: facts.unreadable_znodes
+        )
         self._gauge(
             "kafka.server",
             "LeaderReplication",

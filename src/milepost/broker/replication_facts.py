@@ -20,6 +20,7 @@ class Alone:
     leader_byte_rate = follower_byte_rate = 0.0
     imbalanced_partitions = 0
     unclean_elections = 0
+    unreadable_znodes = 0
 
     def __init__(self, broker: Broker):
         self._replicas = broker.replicas
@@ -47,6 +48,10 @@ class AmongOthers:
     @property
     def isr_shrinks(self) -> int:
         return self._broker.isr_changes.shrinks
+
+    @property
+    def unreadable_znodes(self) -> int:
+        return self._broker.member.unreadable_znodes
 
     @property
     def isr_expands(self) -> int:

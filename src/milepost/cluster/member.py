@@ -30,6 +30,7 @@ from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
+from milepost.cluster.zookeeper.unreadable import Unreadable
 from milepost.errors import MilepostError
 from milepost.replica.peers import Peers
 from milepost.replica.purgatory import Timers
@@ -111,6 +112,10 @@ class Member:
         When the session ends first nobody knows what became of it: then `failed` is called, and without it nothing.
         """
         self._runner.run(steps, done, failed)
+
+    @property
+    def unreadable_znodes(self) -> int:
+        return Unreadable.count
 
     def look(self, operations: Sequence[Operation], done: Callable[[Sequence[Result]], None]) -> None:
         """Ask ZooKeeper now, beside that queue. `done` is always called, with errors if the session ends."""

@@ -45,14 +45,15 @@ def topic_entity(name: str) -> str:
 
 
 def read(entities: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
-    """The settings of each entity (`topics/T`); none for those that have no node."""
+    """The settings of each entity (`topics/T`); none for those that have no node. One whose node makes no sense is left out."""
     names = list(entities)
     answers = yield [Get(f"{znodes.CONFIG}/{name}") for name in names]
-    return {
-        name: (znodes.parse_config(answer.data) if answer.ok else None) or {}
-        for name, answer in zip(names, answers, strict=True)
-        if answer.ok or answer.error is Error.NO_NODE
-    }
+    found = {}
+    for name, answer in zip(names, answers, strict=True):
+        configs = znodes.parse_config(answer.data) if answer.ok and answer.data else {}
+        if configs is not None and (answer.ok or answer.error is Error.NO_NODE):
+            found[name] = configs
+    return found
 
 
 def read_all() -> Steps[Stored]:

@@ -7,6 +7,7 @@ import pytest
 from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
+from milepost.cluster.zookeeper.unreadable import Unreadable
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse
 from tests.cluster.controller.town import Town, told_as_text
@@ -462,6 +463,24 @@ def test_only_what_a_broker_has_lost_in_this_life_is_lost(town):
     told(brokers[3], LeaderAndIsrResponse(partition_errors=[error]))
     town.turns.settle()
     assert town.state("t", 0)[2] == [2, 1]
+
+
+def test_broker_whose_znode_makes_no_sense_is_what_it_was(town):
+    known, before = dict(town.controller.context.brokers), Unreadable.count
+    town.write(SetData(znodes.broker_path(2), b"{"))
+    assert town.controller.context.brokers == known
+    assert Unreadable.count > before
+    assert not town.errors
+
+
+def test_producer_ids_are_not_begun_anew_when_the_last_block_makes_no_sense(town):
+    town.write(SetData(znodes.PRODUCER_ID_BLOCK, b"no block"))
+    epoch = town.controller.context.brokers[2].epoch
+    answers: list[tuple[int, int, int]] = []
+    town.controller.allocate_producer_ids(2, epoch, lambda *answer: answers.append(answer))
+    town.turns.settle()
+    assert answers == [(-1, 0, 0)]
+    assert town.server.nodes[znodes.PRODUCER_ID_BLOCK].data == b"no block"
 
 
 def test_deletion_of_a_topic_that_does_not_exist_is_forgotten(town):

@@ -8,7 +8,7 @@ as gone first: it may have lost what was not on disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.office import Office
@@ -23,8 +23,8 @@ from milepost.replica.metadata import BrokerInfo
 logger = logging.getLogger("milepost.cluster")
 
 
-def read_brokers() -> Steps[dict[int, BrokerInfo]]:
-    """Those that are registered, each watched; one whose znode makes no sense is as good as absent."""
+def read_brokers(known: Mapping[int, BrokerInfo]) -> Steps[dict[int, BrokerInfo]]:
+    """Those that are registered, each watched. One whose znode makes no sense is what it was, if it is known, and absent if it is not."""
     (listed,) = yield [Children(znodes.BROKER_IDS, watch=True)]
     ids = sorted(int(name) for name in listed.children if name.isdigit())
     answers = yield [Get(znodes.broker_path(broker_id), watch=True) for broker_id in ids]
@@ -33,8 +33,8 @@ def read_brokers() -> Steps[dict[int, BrokerInfo]]:
         node = znodes.parse_broker(answer.data) if answer.ok else None
         if node is not None and answer.stat is not None:
             found[broker_id] = BrokerInfo(broker_id, answer.stat.czxid, node.endpoints, node.rack)
-        elif answer.ok:
-            logger.warning("%s is ignored: it does not describe a broker", znodes.broker_path(broker_id))
+        elif answer.stat is not None and broker_id in known and known[broker_id].epoch == answer.stat.czxid:
+            found[broker_id] = known[broker_id]
     return found
 
 
@@ -47,7 +47,7 @@ class BrokerChanges:
 
     def changed(self) -> Steps[None]:
         """The list of brokers, or one of them, is not what it was."""
-        current = yield from read_brokers()
+        current = yield from read_brokers(self.context.brokers)
         known = self.context.brokers
         gone = known.keys() - current.keys()
         bounced = {each for each in known.keys() & current.keys() if current[each].epoch > known[each].epoch}

@@ -120,7 +120,7 @@ class Controller:
         old += [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in log_dir_events.children]
         if old:
             yield from insist(self.office.term, [Delete(path) for path in old])
-        context.brokers = yield from read_brokers()
+        context.brokers = yield from read_brokers({})
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
         self.is_ready = True

@@ -22,6 +22,8 @@ def allocate(broker_id: int, term: Term | None) -> Steps[tuple[int, int, int]]:
         if not found.ok:
             return ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0
         last = znodes.parse_producer_id_block(found.data)
+        if last is None and found.data:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0  # from the start again would be ids that others have
         start = 0 if last is None else last[1] + 1
         if start > MOST - BLOCK_SIZE:
             return ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0

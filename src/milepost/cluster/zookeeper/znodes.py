@@ -18,7 +18,8 @@
 | /feature | | `{"features":{},"version":2,"status":1}` (2.7) |
 
 Keys stand in the order in which Kafka's Scala maps put them: up to four as they were inserted, more by their hash. JSON has no order for
-readers, yet equal bytes are easier to compare. What does not parse is None: whoever reads a znode keeps what was last good.
+readers, yet equal bytes are easier to compare. What does not parse is None, and is counted (`unreadable`): whoever
+reads a znode keeps what was last good.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from milepost.cluster.zookeeper.unreadable import counted
 from milepost.replica.metadata import Endpoint
 
 CONTROLLER = "/controller"
@@ -112,6 +114,7 @@ def controller(broker_id: int, timestamp: int, *, knows_kraft: bool) -> bytes:
     return _json({**content, "kraftControllerEpoch": -1} if knows_kraft else content)
 
 
+@counted
 def controller_id(data: bytes) -> int | None:
     found = (parse(data) or {}).get("brokerid")
     return found if isinstance(found, int) else None
@@ -140,6 +143,7 @@ def broker(node: BrokerNode, timestamp: int, *, has_features: bool, jmx_port: in
     return _json(content)
 
 
+@counted
 def parse_broker(data: bytes) -> BrokerNode | None:
     content = parse(data)
     try:
@@ -197,6 +201,7 @@ def topic(node: TopicNode, version: int) -> bytes:
     return _json({**content, "version": version})
 
 
+@counted
 def parse_topic(data: bytes) -> TopicNode | None:
     content = parse(data)
     try:
@@ -235,6 +240,7 @@ def state(node: PartitionState) -> bytes:
     return _json({**content, "leader_recovery_state": 1} if node.is_recovering else content)
 
 
+@counted
 def parse_state(data: bytes, version: int) -> PartitionState | None:
     content = parse(data)
     try:
@@ -258,6 +264,7 @@ def config(settings: Mapping[str, str]) -> bytes:
     return _json({"version": 1, "config": dict(settings)})
 
 
+@counted
 def parse_config(data: bytes) -> dict[str, str] | None:
     found = (parse(data) or {}).get("config")
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else None
@@ -267,6 +274,7 @@ def config_change(entity_path: str) -> bytes:
     return _json({"version": 2, "entity_path": entity_path})
 
 
+@counted
 def changed_entity(data: bytes) -> str | None:
     found = (parse(data) or {}).get("entity_path")
     return found if isinstance(found, str) else None
@@ -276,6 +284,7 @@ def partition_list(partitions: Sequence[tuple[str, int]]) -> bytes:
     return _json({"version": 1, "partitions": [{"topic": name, "partition": number} for name, number in partitions]})
 
 
+@counted
 def parse_partition_list(data: bytes) -> list[tuple[str, int]] | None:
     """Of an ISR change notification or a preferred election."""
     try:
@@ -284,6 +293,7 @@ def parse_partition_list(data: bytes) -> list[tuple[str, int]] | None:
         return None
 
 
+@counted
 def parse_reassignment(data: bytes) -> dict[tuple[str, int], tuple[int, ...]] | None:
     try:
         return {
@@ -298,6 +308,7 @@ def log_dir_event(broker_id: int) -> bytes:
     return _json({"version": 1, "broker": broker_id, "event": 1})
 
 
+@counted
 def failed_broker(data: bytes) -> int | None:
     found = (parse(data) or {}).get("broker")
     return found if isinstance(found, int) else None
@@ -307,6 +318,7 @@ def cluster_id(text: str) -> bytes:
     return _json({"version": "1", "id": text})
 
 
+@counted
 def parse_cluster_id(data: bytes) -> str | None:
     found = (parse(data) or {}).get("id")
     return found if isinstance(found, str) else None
@@ -316,6 +328,7 @@ def producer_id_block(broker_id: int, start: int, end: int) -> bytes:
     return _json({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end)})
 
 
+@counted
 def parse_producer_id_block(data: bytes) -> tuple[int, int] | None:
     """First and last id of the block that was handed out last."""
     try:
