@@ -27,9 +27,10 @@ class ClusterCoordinators(Coordinators):
         super().__init__(broker)
 
     def _load(self) -> None:
-        """Those that are led already: this may come long after the controller's word."""
+        """Those that are led already: this may come long after the controller's word. Also when nothing may be done with them just now,
+        because ZooKeeper has to be asked first: nobody says again that they are led."""
         for partition in list(self._broker.replicas.partitions.values()):
-            if isinstance(partition, ReplicatedPartition) and partition.fault() == 0:
+            if isinstance(partition, ReplicatedPartition):
                 self._load_committed(partition, partition.leader_epoch)
 
     def leads(self, partition: ReplicatedPartition) -> None:
