@@ -146,14 +146,7 @@ def test_time_entry_on_disk_is_eight_bytes_of_time_and_four_of_relative_offset(t
 
 def test_whole_lookup_by_time_in_a_log_with_the_articles_entries(tmp_path):
     """Kafka 2.x named the record itself in a time entry: 28, the newest of the batch 27-31, although the offset entry says 31."""
-    batches = [
-        (range(3), 156),
-        (range(3, 7), 303),
-        (range(7, 15), 197),
-        (range(15, 23), 182),
-        (range(23, 27), 212),
-        (range(27, 32), 190),
-    ]
+    batches = [(range(3), 156), (range(3, 7), 303), (range(7, 15), 197), (range(15, 23), 182), (range(23, 27), 212), (range(27, 32), 190)]
     config = {"index.interval.bytes": 100, "index.profile": "per-append"}
     with open_log(str(tmp_path / "topic-log-0"), "a", config, clock=ManualClock(0)) as log:
         for offsets, size in batches:

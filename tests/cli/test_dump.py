@@ -14,9 +14,7 @@ from tests.inspect.logs import TIME, batch, log_of, partition
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    return partition(
-        tmp_path, (0, [batch(0, 3), batch(3, 3, producer_id=7, producer_epoch=0, base_sequence=0)]), (6, [batch(6, 3)])
-    )
+    return partition(tmp_path, (0, [batch(0, 3), batch(3, 3, producer_id=7, producer_epoch=0, base_sequence=0)]), (6, [batch(6, 3)]))
 
 
 def offsets(*arguments: object) -> list[int]:

@@ -49,9 +49,7 @@ def test_wrong_usage_ends_with_2(arguments):
 def test_help_imports_no_command_and_no_log():
     code = "import sys; from milepost.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {
-        name for name in loaded if name.startswith(("milepost.inspect", "milepost.log", "milepost.record", "milepost.cli.dump"))
-    }
+    assert not {name for name in loaded if name.startswith(("milepost.inspect", "milepost.log", "milepost.record", "milepost.cli.dump"))}
     assert not {"pyarrow", "numpy", "rich", "asyncio"} & set(loaded)
 
 

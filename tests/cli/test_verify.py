@@ -53,9 +53,7 @@ def test_headers_alone_do_not_look_at_records(tmp_path: Path) -> None:
 
 def test_several_paths_are_counted_together(tmp_path: Path) -> None:
     first, second = partition(tmp_path, (0, [batch(0)])), partition(tmp_path, (0, [batch(0), batch(2)]), name="t-1")
-    assert run("verify", first, second).lines == [
-        "2 partitions, 2 segments, 3 batches, 6 records, 249 bytes: no findings, 0 notes"
-    ]
+    assert run("verify", first, second).lines == ["2 partitions, 2 segments, 3 batches, 6 records, 249 bytes: no findings, 0 notes"]
 
 
 def test_a_hostile_name_cannot_forge_a_line(tmp_path: Path) -> None:

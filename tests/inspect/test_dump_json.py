@@ -81,10 +81,7 @@ def test_snapshots_epochs_and_topic_ids_are_shown_as_they_are(golden: Golden, ca
         by_id = sorted(producers, key=lambda producer: producer["producerId"])
         assert sorted(shown) == [[producer.get(key) for key in keys] for producer in by_id]
     if (directory / "leader-epoch-checkpoint").exists():
-        assert (
-            of_type(dumped(directory / "leader-epoch-checkpoint"), "leaderEpoch", "epoch", "startOffset")
-            == expected["leaderEpochs"]
-        )
+        assert of_type(dumped(directory / "leader-epoch-checkpoint"), "leaderEpoch", "epoch", "startOffset") == expected["leaderEpochs"]
     if expected.get("partitionMetadata"):
         [[topic_id]] = of_type(dumped(directory / "partition.metadata"), "partitionMetadata", "topicId")
         assert topic_id == expected["partitionMetadata"]["topic_id"]

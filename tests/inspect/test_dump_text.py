@@ -57,11 +57,7 @@ def test_internal_topics_are_dumped_in_the_literal_words_of_the_tool(golden: Gol
     directory = golden.partition(case, name)
     chosen = "auto" if decoder == "auto" else "offsets" if name.startswith("__consumer") else "transaction-log"
     tool = "3.9" if kafka_version(case) == "3.9.1" else "4.3"
-    lines = [
-        line
-        for path in sorted(directory.glob("*.log"))
-        for line in lines_of(path, print_data_log=True, decoder=chosen, tool=tool)
-    ]
+    lines = [line for path in sorted(directory.glob("*.log")) for line in lines_of(path, print_data_log=True, decoder=chosen, tool=tool)]
     # The tool was run beside the directory.
     lines = [line.replace(f"Dumping {directory.parent}/", "Dumping ./") for line in lines]
     expected = golden.decoded_text(case, name).splitlines()
@@ -121,11 +117,7 @@ def test_control_records_say_what_they_are_and_never_show_bytes(tmp_path: Path) 
     broken = build_batch([Record(3, TIME, b"\0", b"")], is_control=True)
     lines = lines_of(log_of(partition(tmp_path, (0, [marker, leader_change, unknown, broken]))), print_data_log=True)
     tails = [line.partition("headerKeys: []")[2] for line in lines if line.startswith("|")]
-    assert tails[:3] == [
-        " endTxnMarker: COMMIT coordinatorEpoch: 3",
-        " controlType: LEADER_CHANGE(2)",
-        " controlType: UNKNOWN(42)",
-    ]
+    assert tails[:3] == [" endTxnMarker: COMMIT coordinatorEpoch: 3", " controlType: LEADER_CHANGE(2)", " controlType: UNKNOWN(42)"]
     assert tails[3].startswith(" controlType: <control record key of 1 bytes")
 
 

@@ -81,9 +81,7 @@ def test_offset_between_two_entries_is_walked_to_from_the_lower_one(asked):
 
 
 def test_whole_text_of_a_lookup_by_offset(asked):
-    assert (
-        text_of(asked(ARTICLES, "lookup-268-0", offset=268))
-        == """\
+    assert text_of(asked(ARTICLES, "lookup-268-0", offset=268)) == """\
 Where in lookup-268-0 is offset 268?
    The log holds offsets 0 to 289 in 2 segments, 7,036 bytes.
 
@@ -111,7 +109,6 @@ Why not its neighbours
    record before, offset 267    its offset is below 268
    record after, offset 269     is not below 268 either, but 268 comes first
    offset slot 1 (271 → 1102)   its batch ends at 271, past 268, and might begin past it too"""
-    )
 
 
 def test_offset_before_the_first_entry_starts_at_the_beginning_of_the_segment(asked):
@@ -199,10 +196,7 @@ def test_batch_that_lost_the_records_asked_for_is_passed_by(asked):
     explanation = asked("compaction/kafka-3.9.1-1b-cleaned", "kv-0", offset=20)
     assert explanation.answer.offset == 24
     text = " ".join(text_of(explanation).split())
-    assert (
-        "inside the batch at byte 256. Cleaning took what was wanted from it; the next record is in the batch at byte 350."
-        in text
-    )
+    assert "inside the batch at byte 256. Cleaning took what was wanted from it; the next record is in the batch at byte 350." in text
 
 
 def test_record_before_is_found_behind_batches_that_cleaning_emptied(asked):
@@ -217,9 +211,7 @@ def test_transaction_marker_is_called_one(golden):
     control = expected["batchColumns"].index("isControl")
     marker = next(batch[0] for segment in expected["segments"] for batch in segment["batches"] if batch[control])
     with open_log(str(golden.partition(case, partition))) as log:
-        assert explain(log, offset=marker).conclusion.endswith(
-            "It is a control record (a transaction marker): consumers never get it."
-        )
+        assert explain(log, offset=marker).conclusion.endswith("It is a control record (a transaction marker): consumers never get it.")
 
 
 def test_answer_in_a_batch_with_a_wrong_checksum_is_given_with_a_warning(golden, tmp_path):
@@ -244,9 +236,7 @@ def test_offset_inside_damaged_bytes_says_what_is_lost(asked):
         "A fetch answers CORRUPT_MESSAGE; readers may go on at 119."
     )
     assert [step["step"] for step in explanation_as_json(explanation)["steps"]] == ["segment", "index", "scan"]
-    assert explanation_as_json(explanation)["damage"] == [
-        {"position": 1144, "end": 1354, "first_offset": 115, "next_offset": 119}
-    ]
+    assert explanation_as_json(explanation)["damage"] == [{"position": 1144, "end": 1354, "first_offset": 115, "next_offset": 119}]
 
 
 def test_time_that_is_answered_behind_damaged_bytes_says_what_it_stepped_over(tmp_path):
@@ -324,12 +314,7 @@ def test_every_golden_log_is_explained_within_the_width_of_a_terminal(case, gold
     for partition in index()[case]["partitions"]:
         with open_log(str(golden.partition(case, partition))) as log:
             middle = (log.start_offset + log.end_offset) // 2
-            for question in (
-                {"offset": log.start_offset},
-                {"offset": middle},
-                {"offset": log.end_offset},
-                {"time": 1700000000500},
-            ):
+            for question in ({"offset": log.start_offset}, {"offset": middle}, {"offset": log.end_offset}, {"time": 1700000000500}):
                 explanation = explain(log, **question)
                 assert max(map(len, text_of(explanation).splitlines())) <= WIDTH
                 json.dumps(explanation_as_json(explanation))
@@ -342,17 +327,13 @@ def test_question_is_an_offset_or_a_time(golden, question):
 
 
 def test_data_directory_is_refused_with_a_partition_to_name(golden):
-    with pytest.raises(
-        KafkaStorage, match=r"a data directory with 5 partitions; name a partition in it, such as .*/page_visits-0"
-    ):
+    with pytest.raises(KafkaStorage, match=r"a data directory with 5 partitions; name a partition in it, such as .*/page_visits-0"):
         open_partition(str(golden("page_visits/kafka-3.9.1") / "logdir"))
 
 
 def test_directory_of_other_things_is_refused(tmp_path):
     (tmp_path / "install.log").write_text("nothing of Kafka's")
-    with pytest.raises(
-        KafkaStorage, match=r"no segments in it \(such as 00000000000000000000\.log\); name a partition directory"
-    ):
+    with pytest.raises(KafkaStorage, match=r"no segments in it \(such as 00000000000000000000\.log\); name a partition directory"):
         open_partition(str(tmp_path))
 
 

@@ -121,10 +121,7 @@ def test_a_gap_in_the_offsets_is_no_damage(walk):
 
 
 def test_magic_0_1_and_2_follow_each_other_in_one_file(walk):
-    old = [
-        build_legacy([Record(0, -1, b"k", b"v")], magic=0),
-        build_legacy([Record(1, 5, b"k", b"v")], magic=1, codec=Codec.GZIP),
-    ]
+    old = [build_legacy([Record(0, -1, b"k", b"v")], magic=0), build_legacy([Record(1, 5, b"k", b"v")], magic=1, codec=Codec.GZIP)]
     assert [found for _, found in walk(b"".join(old) + B1)] == ["batch"] * 3
 
 

@@ -135,9 +135,7 @@ def test_the_marker_of_a_clean_stop_is_put_back(golden: Golden, tmp_path: Path) 
 
 def test_a_marker_of_ours_says_the_new_size(tmp_path: Path) -> None:
     directory = partition(tmp_path / "data", (0, [batch(0), batch(2)[:40]]))
-    (tmp_path / "data" / ".kafka_cleanshutdown").write_text(
-        '{"version":0,"brokerEpoch":3,"milepost":{"t-0":[4,123],"u-0":[1,2]}}'
-    )
+    (tmp_path / "data" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":3,"milepost":{"t-0":[4,123],"u-0":[1,2]}}')
     repaired(tmp_path / "data")
     marker = json.loads((tmp_path / "data" / ".kafka_cleanshutdown").read_text())
     assert marker == {"version": 0, "brokerEpoch": 3, "milepost": {"t-0": [2, 83], "u-0": [1, 2]}}
@@ -188,9 +186,7 @@ def test_a_wrong_offset_is_put_right_where_its_neighbours_leave_one_choice(crash
     path = crash / f"{31:020d}.log"
     original = path.read_bytes()
     path.write_bytes(original[:4] + b"\1" + original[5:])
-    assert steps(plan_repair(str(crash), CONFIG), crash) == [
-        "00000000000000000031.log: the batch at position 0 gets offset 31 back"
-    ]
+    assert steps(plan_repair(str(crash), CONFIG), crash) == ["00000000000000000031.log: the batch at position 0 gets offset 31 back"]
     kept = repaired(crash.parent)
     assert path.read_bytes() == original
     assert (kept / "crash-0" / f"{31:020d}.log.bytes-0-8").read_bytes() == bytes(4) + b"\1" + bytes(2) + b"\x1f"
@@ -267,13 +263,7 @@ def test_what_cannot_be_repaired_stays_a_finding(crash: Path) -> None:
 
 
 def test_several_damages_at_once(crash: Path) -> None:
-    change = {
-        f"{0:020d}.log": 700,
-        f"{31:020d}.log": 300,
-        f"{62:020d}.log": 2000,
-        f"{94:020d}.timeindex": 3,
-        f"{62:020d}.snapshot": 20,
-    }
+    change = {f"{0:020d}.log": 700, f"{31:020d}.log": 300, f"{62:020d}.log": 2000, f"{94:020d}.timeindex": 3, f"{62:020d}.snapshot": 20}
     for name, position in change.items():
         content = bytearray((crash / name).read_bytes())
         content[position] ^= 0x55
@@ -329,9 +319,7 @@ sys.stdin.read()
 def test_a_directory_that_another_process_owns_is_named_with_its_pid(crash: Path) -> None:
     (crash / f"{62:020d}.index").unlink()
     plan = plan_repair(str(crash.parent))
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(crash.parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(crash.parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdout.readline() == b"locked\n"
         with pytest.raises(DirectoryLocked, match=f"process {owner.pid} has it open"):
             apply_repair(plan)
@@ -447,9 +435,7 @@ def test_a_repair_that_is_cut_short_anywhere_loses_nothing_and_can_be_done_again
     whole = damaged_twice(golden, tmp_path, "whole")
     repaired(whole)
     valid = set(readable(whole))
-    expected = {
-        name: data for name, data in contents(whole / "crash-0").items() if name.endswith(("log", "index")) or ".gap-" in name
-    }
+    expected = {name: data for name, data in contents(whole / "crash-0").items() if name.endswith(("log", "index")) or ".gap-" in name}
     assert any(".gap-" in name for name in expected)
     for changes in range(200):
         directory = damaged_twice(golden, tmp_path, f"cut-{changes}")

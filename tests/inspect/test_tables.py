@@ -16,8 +16,7 @@ from tests.golden_fixture import Golden, all_partitions
 from tests.inspect.logs import TIME, batch, log_of, partition
 
 PARTITIONS = [
-    (case, name)
-    for case, name in all_partitions("page_visits", "transactions", "compaction", "edges", "old_formats", "codecs", "articles")
+    (case, name) for case, name in all_partitions("page_visits", "transactions", "compaction", "edges", "old_formats", "codecs", "articles")
 ]
 
 

@@ -14,9 +14,7 @@ VERSIONS = ("2.4.1", "3.9.1", "4.3.0")
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("partition", ["tx-0", "tx-1"])
-def test_the_offsets_of_committed_and_plain_batches_are_those_a_committed_reader_got(
-    golden: Golden, version: str, partition: str
-) -> None:
+def test_the_offsets_of_committed_and_plain_batches_are_those_a_committed_reader_got(golden: Golden, version: str, partition: str) -> None:
     case = f"transactions/kafka-{version}"
     directory = golden.partition(case, partition)
     states = TransactionStates(Disk(), str(directory))
@@ -37,9 +35,6 @@ def test_transactions_without_a_marker_are_open(golden: Golden, version: str) ->
     directory = golden.partition(f"transactions/kafka-{version}", "open-0")
     states = TransactionStates(Disk(), str(directory))
     found = {
-        states.of(batch)
-        for path in sorted(directory.glob("*.log"))
-        for batch in iter_batches(path.read_bytes())
-        if batch.is_transactional
+        states.of(batch) for path in sorted(directory.glob("*.log")) for batch in iter_batches(path.read_bytes()) if batch.is_transactional
     }
     assert "open" in found

@@ -35,11 +35,7 @@ def equal_batches(number, size, records=1):
 
 @pytest.mark.parametrize(
     ("size", "positions"),
-    [
-        (1500, [4500, 9000, 13500, 18000]),
-        (4096, [8192, 16384, 24576, 32768, 40960, 49152]),
-        (4097, list(range(4097, 4097 * 13, 4097))),
-    ],
+    [(1500, [4500, 9000, 13500, 18000]), (4096, [8192, 16384, 24576, 32768, 40960, 49152]), (4097, list(range(4097, 4097 * 13, 4097)))],
 )
 def test_entry_comes_after_more_than_the_interval(size, positions):
     assert replay(equal_batches(13, size), 4096).positions == positions

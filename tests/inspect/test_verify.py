@@ -112,10 +112,7 @@ def test_every_garbled_index_is_found_and_no_other_file(golden: Golden, case: st
 
 
 def test_the_garbage_that_kafka_kept_is_found(golden: Golden) -> None:
-    assert files_found(golden, "unclean/kafka-3.9.1-garbageindex-after") == [
-        "00000000000000000000.index",
-        "00000000000000000031.timeindex",
-    ]
+    assert files_found(golden, "unclean/kafka-3.9.1-garbageindex-after") == ["00000000000000000000.index", "00000000000000000031.timeindex"]
     assert len(files_found(golden, "unclean/kafka-3.9.1-clean-garbageindex-after")) == 4
 
 
@@ -185,10 +182,7 @@ def test_a_flipped_byte_in_a_log_is_found(crash: Path, position: int) -> None:
 def test_a_flipped_offset_is_told_from_lost_records(crash: Path) -> None:
     change(crash / f"{31:020d}.log", 4, b"\1")
     [finding] = [found for found in found_in(crash) if ".log, position" in found]
-    assert (
-        "is whole, but its offset cannot be right: it ends at offset 16777251, and 61 is the last that can be in this segment"
-        in finding
-    )
+    assert "is whole, but its offset cannot be right: it ends at offset 16777251, and 61 is the last that can be in this segment" in finding
 
 
 def test_a_leader_epoch_that_falls_is_found(crash: Path) -> None:
@@ -205,9 +199,7 @@ def test_a_leader_epoch_that_falls_is_found(crash: Path) -> None:
         (4, (29, 99999), "its last 1 entries point behind the end of the valid log at 2295"),
     ],
 )
-def test_an_offset_entry_that_does_not_fit_the_log_is_found(
-    crash: Path, slot: int, entry: tuple[int, int], sentence: str
-) -> None:
+def test_an_offset_entry_that_does_not_fit_the_log_is_found(crash: Path, slot: int, entry: tuple[int, int], sentence: str) -> None:
     offset, position = entry
     change(crash / f"{31:020d}.index", slot * 8, offset.to_bytes(4, "big") + position.to_bytes(4, "big"))
     assert any(sentence in found for found in found_in(crash))
@@ -216,9 +208,7 @@ def test_an_offset_entry_that_does_not_fit_the_log_is_found(
 def test_zeros_in_a_sealed_index_are_found(crash: Path) -> None:
     path = crash / f"{31:020d}.index"
     path.write_bytes(path.read_bytes() + bytes(16))
-    assert found_in(crash) == [
-        "00000000000000000031.index, position 40: 2 slots behind its 5 entries are zeros; repair rebuilds it"
-    ]
+    assert found_in(crash) == ["00000000000000000031.index, position 40: 2 slots behind its 5 entries are zeros; repair rebuilds it"]
 
 
 @pytest.mark.parametrize(
@@ -359,21 +349,9 @@ def test_left_overs_and_foreign_files_are_noted(crash: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        (
-            "recovery-point-offset-checkpoint",
-            "0\n1\ncrash 0 142\n",
-            "the recovery point of crash-0 is 142, behind the end of its log at",
-        ),
-        (
-            "replication-offset-checkpoint",
-            "0\n1\ncrash 0 999\n",
-            "the high watermark of crash-0 is 999, behind the end of its log at 141",
-        ),
-        (
-            "log-start-offset-checkpoint",
-            "0\n1\ncrash 0 142\n",
-            "the log start of crash-0 is 142, behind the end of its log at 141",
-        ),
+        ("recovery-point-offset-checkpoint", "0\n1\ncrash 0 142\n", "the recovery point of crash-0 is 142, behind the end of its log at"),
+        ("replication-offset-checkpoint", "0\n1\ncrash 0 999\n", "the high watermark of crash-0 is 999, behind the end of its log at 141"),
+        ("log-start-offset-checkpoint", "0\n1\ncrash 0 142\n", "the log start of crash-0 is 142, behind the end of its log at 141"),
         ("cleaner-offset-checkpoint", "0\n2\ncrash 0 1\n", "1 entries, line 2 says 2; repair writes it anew"),
         ("recovery-point-offset-checkpoint", "0\n1\ncrash 0 -5\n", "'-5' is not a number"),
         ("meta.properties", "version=7\n", "version 7, only 0 and 1 are known"),
@@ -475,9 +453,7 @@ def test_a_valid_batch_of_nonsense_is_found(tmp_path: Path, data: bytes, sentenc
 
 def test_a_marker_without_its_epoch_is_found(tmp_path: Path) -> None:
     marker = bytearray(
-        end_transaction_batch(
-            EndTransactionMarker(ControlType.ABORT, 3), offset=0, timestamp=TIME, producer_id=1, producer_epoch=0
-        )
+        end_transaction_batch(EndTransactionMarker(ControlType.ABORT, 3), offset=0, timestamp=TIME, producer_id=1, producer_epoch=0)
     )
     marker[70:72] = b"\xff\xff"  # the version of the value
     directory = partition(tmp_path, (0, [signed(marker)]))
@@ -550,6 +526,5 @@ def test_links_and_fifos_among_the_files_are_found_and_not_opened(crash: Path) -
     os.mkfifo(crash / f"{600:020d}.log")
     report = verify(str(crash))
     assert sorted(sentences(report, crash)) == [
-        f"{base:020d}.log: not a regular file, and not followed or opened; move it out of the partition directory"
-        for base in (500, 600)
+        f"{base:020d}.log: not a regular file, and not followed or opened; move it out of the partition directory" for base in (500, 600)
     ]

@@ -37,7 +37,9 @@ def owner(tmp_path):
     started = []
 
     def start(code: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         started.append(process)
         assert process.stdout.readline() == b"locked\n"
         return process

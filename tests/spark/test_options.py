@@ -240,11 +240,7 @@ def test_limits_of_a_stream_are_taken() -> None:
 def test_limits_of_a_stream_are_ignored_in_a_batch_query_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "milepost.spark"):
         options = parse(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="6", maxTriggerDelay="soon")
-    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (
-        None,
-        None,
-        900_000,
-    )
+    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (None, None, 900_000)
     assert "maxOffsetsPerTrigger has no effect in a batch query" in caplog.text
 
 

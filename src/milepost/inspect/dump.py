@@ -297,3 +297,4 @@ def log_bytes(disk: Disk, path: str) -> int:
     files = [f"{place}/{name.name}" for place in places for name in files_in(disk, place) if name.kind is FileKind.LOG]
     # A running broker may remove one meanwhile.
     return sum(disk.stat(file).st_size for file in files if disk.exists(file))
+

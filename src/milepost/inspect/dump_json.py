@@ -112,12 +112,7 @@ class JsonView:
 
     def damage(self, path: str, damage: Damage) -> None:
         self._line(
-            "damage",
-            position=damage.position,
-            size=damage.size,
-            isTail=damage.is_tail,
-            isZero=damage.is_zero,
-            reason=damage.reason,
+            "damage", position=damage.position, size=damage.size, isTail=damage.is_tail, isZero=damage.is_zero, reason=damage.reason
         )
 
     def unreadable(self, path: str, position: int, error: MilepostError) -> None:

@@ -111,9 +111,7 @@ class TextView:
         if damage.is_tail:
             self._write(f"Found {damage.size} invalid bytes at the end of {name}")
         else:
-            self._write(
-                f"Found {damage.size} invalid bytes at position {damage.position} of {name}; the next batch starts at {damage.end}"
-            )
+            self._write(f"Found {damage.size} invalid bytes at position {damage.position} of {name}; the next batch starts at {damage.end}")
 
     def unreadable(self, path: str, position: int, error: MilepostError) -> None:
         self._remark(shown(f"The records of the batch at position {position} of {path} cannot be read: {error}"))
@@ -167,9 +165,7 @@ class TextView:
         self._remarks.setdefault((remark.title, remark.path), []).append(line)
 
     def ignored(self, path: str, kind: FileKind) -> None:
-        self._remark(
-            f"Ignoring unknown file {shown(path)}" if kind is FileKind.UNKNOWN else f"Ignoring {shown(path)} ({kind.value})"
-        )
+        self._remark(f"Ignoring unknown file {shown(path)}" if kind is FileKind.UNKNOWN else f"Ignoring {shown(path)} ({kind.value})")
 
     def failed(self, path: str, reason: str) -> None:
         self._remark(shown(reason if path in reason else f"{path}: {reason}"))

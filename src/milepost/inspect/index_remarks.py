@@ -80,9 +80,7 @@ def on_time_index(disk: Disk, index: IndexFile) -> list[Remark]:
         last_offset = batches.last_offsets[slot] if slot < len(batches.last_offsets) else -1
         if last_offset != entry.offset:
             title = "The following indexed offsets are not found in the log."
-            remarks.append(
-                Remark(index.path, title, "Indexed offset", entry.offset, "found log offset", last_offset, last_offset < 0)
-            )
+            remarks.append(Remark(index.path, title, "Indexed offset", entry.offset, "found log offset", last_offset, last_offset < 0))
         else:
             if batches.timestamps[slot] != entry.timestamp:
                 found, title = batches.timestamps[slot], "Found timestamp mismatch in"

@@ -81,9 +81,7 @@ class LogFile:
     def read(self, position: int, size: int) -> bytes:
         data = self.disk.pread(self._fd, size, position)
         if len(data) < size:
-            raise CorruptRecord(
-                f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut meanwhile"
-            )
+            raise CorruptRecord(f"{self.path}: {len(data)} bytes at position {position}, where {size} were; the file was cut meanwhile")
         return data
 
     def walk(

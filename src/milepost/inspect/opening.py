@@ -30,7 +30,5 @@ def open_partition(path: str, settings: Mapping[str, object] | None = None) -> L
     if target.kind is PathKind.FILE:
         raise KafkaStorage(f"{target.path}: a file; name the partition directory it is in")
     if not segment_bases(disk, target.path) and not is_partition_name(posixpath.basename(target.path)):
-        raise KafkaStorage(
-            f"{target.path}: no segments in it (such as {names.file_name(0, names.LOG)}); name a partition directory"
-        )
+        raise KafkaStorage(f"{target.path}: no segments in it (such as {names.file_name(0, names.LOG)}); name a partition directory")
     return open_log(target.path, mode="r", config=config)

@@ -1,13 +1,13 @@
 """The settings to take, each with its reason in one sentence.
 
-index.interval.bytes   with a longest walk asked for: the largest interval that keeps to it. Otherwise Kafka's default, unless
-                       records are small and lookups by time are frequent: 2048, or 1024 for records up to 256 bytes.
-segment.bytes          what is set, unless a segment takes longer to fill than a seventh of retention.ms (old records go only
-                       with their whole segment, so such a log keeps more than it was asked to), or so short that
-                       more than a thousand of them lie there until retention.ms is over.
-segment.index.bytes    what is set, unless a segment can get more entries: then enough for it.
-segment.ms             what is set, unless a segment does not fill within it or within a seventh of retention.ms: then that.
-segment.jitter.ms      a tenth of segment.ms if time ends the segments, else none.
+    index.interval.bytes   with a longest walk asked for: the largest interval that keeps to it. Otherwise Kafka's default, unless
+                           records are small and lookups by time are frequent: 2048, or 1024 for records up to 256 bytes.
+    segment.bytes          what is set, unless a segment takes longer to fill than a seventh of retention.ms (old records go only
+                           with their whole segment, so such a log keeps more than it was asked to), or so short that
+                           more than a thousand of them lie there until retention.ms is over.
+    segment.index.bytes    what is set, unless a segment can get more entries: then enough for it.
+    segment.ms             what is set, unless a segment does not fill within it or within a seventh of retention.ms: then that.
+    segment.jitter.ms      a tenth of segment.ms if time ends the segments, else none.
 """
 
 from __future__ import annotations
@@ -94,10 +94,7 @@ def _interval_within(choices: Sequence[Choice], by_time: bool, max_scan: int) ->
     if not fitting:
         least = choices[0]
         longest = bytes_text(_worst(least, by_time))
-        return (
-            least.interval,
-            f"Even this walks up to {longest}, more than {bytes_text(max_scan)}: only smaller batches would help.",
-        )
+        return least.interval, f"Even this walks up to {longest}, more than {bytes_text(max_scan)}: only smaller batches would help."
     best = fitting[-1]
     longest = bytes_text(_worst(best, by_time))
     return best.interval, f"It is the largest whose longest walk, {longest}, keeps to the {bytes_text(max_scan)} asked for."

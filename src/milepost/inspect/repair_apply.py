@@ -97,9 +97,7 @@ class Kept:
             self.disk.sync_directory(posixpath.dirname(directory))
         except OSError as error:
             reason = error.strerror or error
-            raise KafkaStorage(
-                f"{directory}: cannot keep here what the repair replaces ({reason}); name another place"
-            ) from error
+            raise KafkaStorage(f"{directory}: cannot keep here what the repair replaces ({reason}); name another place") from error
         self._made.add(directory)
 
     def copy(self, source: str) -> None:

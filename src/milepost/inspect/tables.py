@@ -103,18 +103,7 @@ def _segment(disk: Disk, place: Place) -> Row:
     index, times = (_index(disk, directory, base, suffix) for suffix in (names.INDEX, names.TIME_INDEX))
     txn_path = f"{directory}/{names.file_name(base, names.TXN_INDEX)}"
     aborted = len(index_files.read_txn_index(disk, txn_path)[0]) if disk.exists(txn_path) else 0
-    return (
-        _name(directory),
-        base,
-        next_offset,
-        size,
-        count,
-        total,
-        _time(newest),
-        index and index.entries,
-        times and times.entries,
-        aborted,
-    )
+    return _name(directory), base, next_offset, size, count, total, _time(newest), index and index.entries, times and times.entries, aborted
 
 
 def _batch(place: Place, position: int, batch: AnyBatch) -> Row:
@@ -158,11 +147,7 @@ def _places(disk: Disk, path: str) -> list[Place]:
     target = look_at(disk, path)
     if target.kind is PathKind.FILE:
         name = read_name(posixpath.basename(target.path))
-        if (
-            name.kind not in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-            or name.base_offset is None
-            or name.left_over
-        ):
+        if name.kind not in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) or name.base_offset is None or name.left_over:
             raise InvalidArgument(f"{path}: a table is made of a .log, .index or .timeindex file, or of a directory of them")
         return [(posixpath.dirname(target.path) or ".", name.base_offset)]
     directories = [target.path]

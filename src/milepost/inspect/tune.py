@@ -92,7 +92,9 @@ def possible_segment_bytes(wanted: int) -> tuple[int, str]:
     )
 
 
-def _tuning(directory: str | None, workload: Workload, config: LogConfig, found: list[Density], need: Need, note: str) -> Tuning:
+def _tuning(
+    directory: str | None, workload: Workload, config: LogConfig, found: list[Density], need: Need, note: str
+) -> Tuning:
     choices = tuple(_choice(density, forecast(density, workload, config)) for density in found)
     settings = recommend(choices, workload, config, need.by_time, need.max_scan)
     return Tuning(directory, workload, config, choices, settings, (*([note] if note else []), *_notes(config)))
@@ -117,9 +119,7 @@ def _notes(config: LogConfig) -> tuple[str, ...]:
     entries, time_entries = index_room(index_bytes)
     at, time_at = filling_interval(size, index_bytes)
     most = most_entries(size, interval)
-    filling = (
-        f"index.interval.bytes has to be below {time_at:,} (.timeindex) or {at:,} (.index)" if time_at else "it is too short"
-    )
+    filling = f"index.interval.bytes has to be below {time_at:,} (.timeindex) or {at:,} (.index)" if time_at else "it is too short"
     return (
         f"A segment of {size:,} bytes has at most {most:,} entries at one per {interval:,} bytes: {most * OFFSET_ENTRY:,} bytes "
         f"of .index and {most * TIME_ENTRY:,} of .timeindex.",

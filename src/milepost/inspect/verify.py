@@ -44,12 +44,7 @@ OF_A_LOG = (FileKind.TXN_INDEX, FileKind.SNAPSHOT, FileKind.LEADER_EPOCHS)
 
 
 def verify(
-    path: str,
-    *,
-    headers_only: bool = False,
-    disk: Disk | None = None,
-    report: Report | None = None,
-    progress: Progress = lambda done: None,
+    path: str, *, headers_only: bool = False, disk: Disk | None = None, report: Report | None = None, progress: Progress = lambda done: None
 ) -> Report:
     """What is wrong under `path`. KafkaStorage when there is nothing there that could be checked."""
     disk, report = disk or Disk(), report or Report()
@@ -123,9 +118,7 @@ def _check_marker(disk: Disk, path: str) -> None:
         try:
             parse_clean_shutdown(data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise KafkaStorage(
-                f"{path}: {len(data)} bytes that are no marker of a clean stop; the logs count as not closed"
-            ) from None
+            raise KafkaStorage(f"{path}: {len(data)} bytes that are no marker of a clean stop; the logs count as not closed") from None
 
 
 SMALL_FILES: dict[FileKind, Callable[[Disk, str], object]] = {

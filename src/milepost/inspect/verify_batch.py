@@ -106,6 +106,4 @@ def _relative(batch: AnyBatch, error: MilepostError) -> str:
     place = f"{alone.place()}: "
     if sentence.startswith(place):
         sentence = sentence[len(place) :]
-    return sentence + (
-        " (counted from the start of the batch)" if isinstance(error, InvalidRecord) and " position " in sentence else ""
-    )
+    return sentence + (" (counted from the start of the batch)" if isinstance(error, InvalidRecord) and " position " in sentence else "")

@@ -60,3 +60,5 @@ def check_epochs(path: str, entries: list[EpochEntry], changes: list[EpochChange
             what = f"epoch {entry.epoch} starts at offset {entry.start_offset}, behind the end of the log at {log_end}"
             findings.append(Finding(path, what, advice, remedy=Remedy.LEARN_EPOCHS))
     return findings
+
+

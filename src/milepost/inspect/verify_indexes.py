@@ -82,10 +82,7 @@ class OffsetIndexCheck:
     def _settle(self) -> None:
         if self.awaited >= 0:
             entry = self._entry
-            self._say(
-                f"no batch from position {entry.position} up to the next entry ends at offset {entry.offset}",
-                (self._slot - 1) * 8,
-            )
+            self._say(f"no batch from position {entry.position} up to the next entry ends at offset {entry.offset}", (self._slot - 1) * 8)
             self.awaited = -1
 
     def finish(self, end: int) -> int:

@@ -1,9 +1,9 @@
 """One partition directory, checked file by file: nothing is opened for writing, nothing is recovered in memory first.
 
-1  every file       what it is; left-overs and foreign files are noted, links and devices refused
-2  every segment    see verify_segment, from the first to the last
-3  gaps             offsets that no batch holds: compaction leaves them; in any other log a segment is lost
-4  the whole log    snapshots, leader epochs, topic id, and this partition's lines in the checkpoints of the data directory
+    1  every file       what it is; left-overs and foreign files are noted, links and devices refused
+    2  every segment    see verify_segment, from the first to the last
+    3  gaps             offsets that no batch holds: compaction leaves them; in any other log a segment is lost
+    4  the whole log    snapshots, leader epochs, topic id, and this partition's lines in the checkpoints of the data directory
 """
 
 from __future__ import annotations
@@ -147,11 +147,7 @@ class PartitionCheck:
         self._is_swapping = self._is_swapping or name.left_over == names.SWAP
         if name.left_over or name.kind not in USABLE or not _is_named_right(name):
             if not quiet:
-                self._found(
-                    path,
-                    LEFT_OVERS.get(name.left_over) or FOREIGN.get(name.kind, "not a file of a log, not looked at"),
-                    note=True,
-                )
+                self._found(path, LEFT_OVERS.get(name.left_over) or FOREIGN.get(name.kind, "not a file of a log, not looked at"), note=True)
             return False
         return True
 
@@ -214,9 +210,7 @@ class PartitionCheck:
         self._settle_snapshots(end)
         for offset in self._pending:
             what = f"stands for offset {offset}, behind the end of the log at {end}"
-            self._found(
-                snapshot_path(self.path, offset), what, "the next start removes it", Remedy.REMOVE, note=not self.around.is_clean
-            )
+            self._found(snapshot_path(self.path, offset), what, "the next start removes it", Remedy.REMOVE, note=not self.around.is_clean)
         if epochs.FILE_NAME not in self._irregular:
             self._check_epochs(state, end)
         if partition_metadata.FILE_NAME not in self._irregular:

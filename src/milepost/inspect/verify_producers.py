@@ -89,9 +89,7 @@ class ProducerReplay:
 
     def _difference(self, stored: SnapshotEntry, offset: int) -> str:
         if stored.last_data_offset >= offset or (stored.current_txn_first_offset or 0) >= max(offset, 1):
-            return (
-                f"offsets {stored.last_data_offset} and {stored.current_txn_first_offset} lie behind the snapshot's own, {offset}"
-            )
+            return f"offsets {stored.last_data_offset} and {stored.current_txn_first_offset} lie behind the snapshot's own, {offset}"
         if not self.is_exact:
             return ""
         replayed = self._producers.last_entry(stored.producer_id)

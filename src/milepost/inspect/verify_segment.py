@@ -92,9 +92,7 @@ class SegmentCheck:
         self.state.replay.start_segment()
         where = self.where
         try:
-            with LogFile(
-                self.disk, self.log_path, where.base_offset, None if where.next_base is None else where.next_base - 1
-            ) as log:
+            with LogFile(self.disk, self.log_path, where.base_offset, None if where.next_base is None else where.next_base - 1) as log:
                 self.report.bytes += log.size
                 offset_index, time_index = self._open_index(names.INDEX, log.size), self._open_index(names.TIME_INDEX, log.size)
                 offsets = OffsetIndexCheck(offset_index, self._sayer(names.INDEX))
@@ -117,13 +115,7 @@ class SegmentCheck:
             self._lost(self.where.next_base)
 
     def _found(
-        self,
-        file: str,
-        what: str,
-        advice: str = "",
-        position: int | None = None,
-        remedy: Remedy | None = None,
-        note: bool = False,
+        self, file: str, what: str, advice: str = "", position: int | None = None, remedy: Remedy | None = None, note: bool = False
     ) -> None:
         self.report.add(Finding(file, what, advice, position, remedy, note))
 
@@ -154,9 +146,7 @@ class SegmentCheck:
             else:
                 last_offset = batch.last_offset
                 # A compressed set of an old format does not say where it starts; a plain message stands for itself.
-                first_offset = (
-                    state.next_offset if batch.is_compressed and hole is None else first_offset_of(batch, state.next_offset)
-                )
+                first_offset = state.next_offset if batch.is_compressed and hole is None else first_offset_of(batch, state.next_offset)
                 count, wrong = (1, "") if headers_only else check_batch(batch)
             report.records += count
             if wrong:
@@ -259,9 +249,7 @@ class SegmentCheck:
             if log_size:
                 self._found(path, f"missing, and its log has {log_size} bytes", REBUILDS, remedy=Remedy.REBUILD_INDEXES)
         except (OSError, MilepostError) as error:
-            self._found(
-                path, f"cannot be read: {_reason(error, path)}", "make it readable, or remove it and let repair rebuild it"
-            )
+            self._found(path, f"cannot be read: {_reason(error, path)}", "make it readable, or remove it and let repair rebuild it")
         else:
             if index.unused:
                 note = self.where.may_be_torn

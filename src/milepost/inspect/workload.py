@@ -74,9 +74,7 @@ class Measured:
 
     def workload(self, records_per_second: float | None = None) -> Workload:
         if not self.batches:
-            raise InvalidArgument(
-                f"{self._log.directory}: no batches to measure; leave DIR out and give --record-bytes and --rate"
-            )
+            raise InvalidArgument(f"{self._log.directory}: no batches to measure; leave DIR out and give --record-bytes and --rate")
         rate = None
         if records_per_second is not None:
             rate = records_per_second * self.size / self.records

@@ -52,13 +52,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
-    command = [
-        program("spark-submit"),
-        "--master",
-        "local[2]",
-        "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer",
-    ]
+    command = [program("spark-submit"), "--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     log = tmp_path / "server.log"
