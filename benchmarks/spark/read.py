@@ -124,13 +124,17 @@ def bytes_of_slice(broker: Broker, topic: str, start: int, end: int) -> tuple[in
     return planned, exact
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parsed(description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slots", type=int, default=2)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = parsed(__doc__)
     with tempfile.TemporaryDirectory(prefix="milepost-bench-") as scratch:
         broker = Kafka(Path(scratch))
         broker.start()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.broker.brokers import Broker, Kafka, Milepost
 from benchmarks.spark.connector import spark_session
-from benchmarks.spark.read import PARTITIONS, connector, noop, produce, report
+from benchmarks.spark.read import PARTITIONS, connector, noop, parsed, produce, report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +28,7 @@ def ours(spark: SparkSession, broker: Broker) -> DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slots", type=int, default=2)
-    given = parser.parse_args()
+    given = parsed(__doc__)
     with tempfile.TemporaryDirectory(prefix="milepost-bench-") as scratch:
         kafka, milepost = Kafka(Path(scratch, "kafka")), Milepost(Path(scratch, "milepost"))
         try:

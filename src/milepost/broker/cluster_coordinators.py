@@ -23,9 +23,6 @@ COMMITTED_YET_SECONDS = 0.01
 class ClusterCoordinators(Coordinators):
     _broker: ClusteredBroker
 
-    def __init__(self, broker: ClusteredBroker):
-        super().__init__(broker)
-
     def _load(self) -> None:
         """Those that are led already: this may come long after the controller's word. Also when nothing may be done with them just now,
         because ZooKeeper has to be asked first: nobody says again that they are led."""
