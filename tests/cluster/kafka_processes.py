@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.cluster.processes import SETTINGS, BrokerProcess, ClusterProcesses
+from tests.cluster.writing import metadata, until
 from tests.interop.kafka_harness import LOG4J, VERSION, JavaProcess
 from tests.interop.toolchain import java_command
 
@@ -68,10 +69,18 @@ class MixedProcesses(ClusterProcesses):
             made = KafkaProcess if kind == "kafka" else BrokerProcess
             self.brokers[number] = made(number, directory, zookeeper, settings or {})
 
+    @property
+    def kafkas(self) -> list[int]:
+        return [number for number, broker in self.brokers.items() if isinstance(broker, KafkaProcess)]
+
     def __enter__(self) -> MixedProcesses:
         try:
             for broker in self.brokers.values():
                 broker.start()
+            # A client that hears of no controller from the one that came last asks again after five minutes.
+            for broker in self.brokers.values():
+                known = f"all are known to broker {broker.broker_id}"
+                until(lambda broker=broker: metadata(broker.address).brokers.keys() == self.brokers.keys(), known)
         except BaseException:
             self.__exit__()
             raise

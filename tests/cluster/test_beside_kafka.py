@@ -45,7 +45,6 @@ KINDS = {
 def cluster(request, tmp_path_factory, zookeeper_server):
     directory = tmp_path_factory.mktemp("mixed")
     with MixedProcesses(directory, f"{zookeeper_server.address}/{directory.name}", request.param, SETTINGS) as cluster:
-        until(lambda: sorted(metadata(cluster.bootstrap).brokers) == [1, 2, 3], "all are known")
         yield cluster
 
 
@@ -54,12 +53,11 @@ def test_older_protocol(tmp_path, zookeeper, kinds):
     """At 2.3: states of partitions written by their leaders, epochs asked for, no topic ids, producer ids from ZooKeeper."""
     settings = {**SETTINGS, "inter.broker.protocol.version": "2.3"}
     with MixedProcesses(tmp_path, zookeeper, kinds, settings) as cluster:
-        until(lambda: sorted(metadata(cluster.bootstrap).brokers) == [1, 2, 3], "all are known")
         create_topic(cluster, TOPIC, PARTITIONS, 3)
         with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
             writer.wait_for(300)
         assert not writer.failed
-        ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
+        ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS), cluster.kafkas)
         assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
         ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
 
@@ -166,7 +164,7 @@ def test_each_is_killed_in_turn_and_nothing_is_lost(cluster):
             until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again", 60)
             writer.wait_for(100, 60)
     assert not writer.failed
-    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS))
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS), cluster.kafkas)
     for broker in cluster.brokers.values():
         assert broker.stop() == 0
     ensure_replicas_equal(cluster, TOPIC, PARTITIONS)

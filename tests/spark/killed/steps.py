@@ -91,13 +91,17 @@ def die(step: Step) -> None:
 
 
 def processes_of(session: int) -> list[int]:
-    """Those of one session: a driver that was started in one of its own, and all that came of it."""
+    """Those of one session: a driver that was started in one of its own, and all that came of it.
+
+    A process whose first thread is a zombie has its files open, and its locks, as long as it has another thread.
+    """
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
+            threads = len(list((status.parent / "task").iterdir()))
         except OSError:
             continue
-        if int(fields[3]) == session and fields[0] != "Z":
+        if int(fields[3]) == session and (fields[0] != "Z" or threads > 1):
             found.append(int(status.parent.name))
     return found
