@@ -12,7 +12,8 @@ What stands around them is learned from one message that is encoded with signs i
 from __future__ import annotations
 
 import struct
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from milepost.codec.varint import read_unsigned_varint
 from milepost.errors import MilepostError
@@ -68,25 +69,33 @@ class FetchFrame:
         return _int32.unpack_from(frame, epoch_at)[0], _int64.unpack_from(frame, offset_at)[0]
 
 
+@dataclass(slots=True)
+class RepeatedAnswer:
+    """What is new in an answer: it names the partition that was asked for, and has records for it."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: memoryview
+    error_code: ClassVar[int] = 0
+    diverging_epoch: ClassVar[None] = None
+
+
 class FetchAnswerFrame:
     """Answers with records of one partition and no error."""
 
     def __init__(self, version: int, session_id: int, topic: str, topic_id: bytes, partition: int):
-        self.session_id = session_id
-        self.topic, self.topic_id, self.partition = topic, topic_id, partition
-        encoded = frames.encode_response(KEY, version, 0, self._response(NUMBER_SIGNS, RECORDS_SIGN))
+        part = FetchResponse.Response.Partition(partition_index=partition, aborted_transactions=None, records=RECORDS_SIGN)
+        part.high_watermark, part.last_stable_offset, part.log_start_offset = NUMBER_SIGNS
+        named = FetchResponse.Response(topic=topic, topic_id=topic_id, partitions=[part])
+        encoded = frames.encode_response(KEY, version, 0, FetchResponse(session_id=session_id, responses=[named]))
         numbers_at, records_at = encoded.index(_numbers.pack(*NUMBER_SIGNS)), encoded.index(RECORDS_SIGN)
         self._before = encoded[8:numbers_at]
         self._between = encoded[numbers_at + 24 : records_at - 1]
         self._after = encoded[records_at + len(RECORDS_SIGN) :]
         self._fixed_size = 4 + len(self._before) + 24 + len(self._between) + len(self._after)
         self._numbers_at = numbers_at - 4
-
-    def _response(self, numbers: Numbers, records: Any) -> FetchResponse:
-        part = FetchResponse.Response.Partition(partition_index=self.partition, aborted_transactions=None, records=records)
-        part.high_watermark, part.last_stable_offset, part.log_start_offset = numbers
-        topic = FetchResponse.Response(topic=self.topic, topic_id=self.topic_id, partitions=[part])
-        return FetchResponse(session_id=self.session_id, responses=[topic])
+        self._records_at = records_at - 5
 
     def write(self, correlation_id: bytes, numbers: Numbers, records: Any) -> tuple[Any, ...]:
         """In pieces if the records are not bytes, but a stretch of a file."""
@@ -97,10 +106,9 @@ class FetchAnswerFrame:
             return (b"".join((*head, records, self._after)),)
         return b"".join(head), records, self._after
 
-    def read(self, frame: memoryview) -> FetchResponse | None:
+    def read(self, frame: memoryview) -> RepeatedAnswer | None:
         """An answer (without its size), if it is one of these; its records are a view."""
-        numbers_at = self._numbers_at
-        start = numbers_at + 24 + len(self._between)
+        numbers_at, start = self._numbers_at, self._records_at
         if frame[4:numbers_at] != self._before or frame[numbers_at + 24 : start] != self._between:
             return None
         end = len(frame) - len(self._after)
@@ -108,9 +116,10 @@ class FetchAnswerFrame:
             size, at = read_unsigned_varint(frame, start)
         except MilepostError:
             return None
-        if size - 1 != end - at or frame[end:] != self._after:
+        if size - 1 != end - at or at == end or frame[end:] != self._after:
             return None
-        return self._response(_numbers.unpack_from(frame, numbers_at), frame[at:end])
+        high_watermark, last_stable_offset, log_start_offset = _numbers.unpack_from(frame, numbers_at)
+        return RepeatedAnswer(high_watermark, last_stable_offset, log_start_offset, frame[at:end])
 
 
 class RepeatedFetch:
@@ -130,6 +139,6 @@ class RepeatedFetch:
             self._frame = FetchFrame(self._version, client_id, self._body)
         return self._frame.write(correlation_id, self.epoch, self.offset)
 
-    def decode(self, frame: memoryview) -> FetchResponse:
+    def decode(self, frame: memoryview) -> RepeatedAnswer | FetchResponse:
         found = self._answer.read(frame)
         return frames.decode_response(KEY, self._version, frame)[1] if found is None else found

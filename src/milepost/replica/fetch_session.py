@@ -47,6 +47,11 @@ class FetchSession:
         gone = [name for name in self._known if name not in wanted]
         return _topics(changed, max_bytes), _forgotten(gone, self._known)
 
+    def ask_again(self, name: TopicPartition, position: Position) -> None:
+        """The next request names this partition, and no other has changed."""
+        self._known[name] = position
+        self._asked = self._known
+
     def answered(self, session_id: int) -> None:
         """The leader understood the request."""
         self._known = self._asked

@@ -20,9 +20,10 @@ from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.fetch_frames import RepeatedAnswer, RepeatedFetch
 from milepost.protocol.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from milepost.replica.fetch_session import FetchSession
+from milepost.replica.fetch_row import LOOK_MS, Asked, FetchRow
+from milepost.replica.fetch_session import FetchSession, Position
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
@@ -84,7 +85,7 @@ class Fetcher:
         self._on_failed = on_failed
         self._quota = quota
         self._session = FetchSession()
-        self._row: tuple[tuple[object, ...], RepeatedFetch | None] | None = None
+        self._row: FetchRow | None = None
         self._is_busy = False
         self._is_closed = False
         self._timer: Cancellable | None = None
@@ -94,10 +95,12 @@ class Fetcher:
     def add(self, name: TopicPartition, following: Following) -> None:
         following.is_truncating = not self.settings.truncates_on_fetch
         self.partitions[name] = following
+        self._row = None
         self._go_on()
 
     def remove(self, name: TopicPartition) -> None:
         self.partitions.pop(name, None)
+        self._row = None
 
     def close(self) -> None:
         self._is_closed = True
@@ -112,13 +115,15 @@ class Fetcher:
         if self._is_busy or self._is_closed or not self.partitions:
             return
         now = self._clock.now_ms()
+        if self._row is not None and self._fetch_again(self._row, now):
+            return
         due = {name: each for name, each in self.partitions.items() if each.not_before_ms <= now}
         truncating = {name: each for name, each in due.items() if each.is_truncating}
         ready = self._within_quota(due)
         if truncating:
             self._ask_epochs(truncating)
         elif ready:
-            self._fetch(ready)
+            self._fetch(ready, now)
         else:
             waits = [each.not_before_ms - now for each in self.partitions.values() if each.not_before_ms > now]
             self._later(max(1, min([*waits, self.settings.backoff_ms] if due else waits)))
@@ -152,23 +157,72 @@ class Fetcher:
         self._is_busy = False
         if not self._is_closed:
             logger.info("broker %d cannot be fetched from: %s", self.leader.broker_id, error)
-            self._session.reset()
+            self._reset()
             self._later(self.settings.backoff_ms)
+
+    def _reset(self) -> None:
+        self._session.reset()
+        self._row = None
 
     def _delay(self, name: TopicPartition) -> None:
         following = self.partitions.get(name)
         if following is not None:
             following.not_before_ms = self._clock.now_ms() + self.settings.backoff_ms
+            self._row = None
 
     # Fetching.
 
-    def _fetch(self, ready: dict[TopicPartition, Following]) -> None:
+    def _fetch(self, ready: dict[TopicPartition, Following], now_ms: int) -> None:
         settings = self.settings
         wanted = {name: each.position(tells_epoch=settings.truncates_on_fetch) for name, each in ready.items()}
         topics, forgotten = self._session.request(wanted, settings.max_bytes)
-        request = self._repeated(topics, forgotten) or self._request(topics, forgotten)
-        asked = {name: (each, each.leader_epoch) for name, each in ready.items()}
-        self._send(request, settings.fetch_version, lambda response: self._fetched(response, asked))
+        self._row = row = self._row_of(topics, forgotten, wanted, ready)
+        if row is None or row.repeated is None:
+            request = self._request(topics, forgotten)
+            self._send(request, settings.fetch_version, lambda response: self._fetched(response, ready))
+        else:
+            row.look_ms = now_ms + LOOK_MS
+            self._send_repeated(row, row.repeated)
+
+    def _row_of(
+        self,
+        topics: list[FetchRequest.Topic],
+        forgotten: list[FetchRequest.ForgottenTopicsData],
+        wanted: dict[TopicPartition, Position],
+        asked: Asked,
+    ) -> FetchRow | None:
+        """What the request begins, or goes on with."""
+        is_one = len(topics) == 1 and len(topics[0].partitions) == 1 and not forgotten
+        if not is_one or not self._session.epoch or self.settings.fetch_version < REPEATED_SINCE:
+            return None
+        name = TopicPartition(topics[0].topic, topics[0].partitions[0].partition)
+        row = FetchRow(name, wanted[name], asked, self._session.session_id, self._broker_epoch())
+        if self._row is not None and self._row.goes_on_with(row):
+            row.repeated = self._row.repeated or RepeatedFetch(self.settings.fetch_version, self._request(topics, forgotten))
+        return row
+
+    def _fetch_again(self, row: FetchRow, now_ms: int) -> bool:
+        """Whether the next request was one of the row, and is sent."""
+        position = None if self._quota.is_in_use else row.next_position(now_ms, self._broker_epoch())
+        if position is None or row.repeated is None:
+            return False
+        self._session.ask_again(row.name, position)
+        row.position = position
+        self._send_repeated(row, row.repeated)
+        return True
+
+    def _send_repeated(self, row: FetchRow, repeated: RepeatedFetch) -> None:
+        repeated.epoch, repeated.offset = self._session.epoch, row.position.offset
+        self._send(repeated, self.settings.fetch_version, lambda response: self._fetched_again(response, row))
+
+    def _fetched_again(self, response: Any, row: FetchRow) -> None:
+        if not isinstance(response, RepeatedAnswer):
+            self._fetched(response, row.asked)
+            row.look_ms = 0
+            return
+        self._session.answered(row.session_id)
+        if self.partitions.get(row.name) is row.following:
+            self._take(row.name, row.following, response)
 
     def _request(self, topics: list[FetchRequest.Topic], forgotten: list[FetchRequest.ForgottenTopicsData]) -> FetchRequest:
         settings = self.settings
@@ -187,50 +241,22 @@ class Fetcher:
             request.replica_id = settings.broker_id
         return request
 
-    def _repeated(
-        self, topics: list[FetchRequest.Topic], forgotten: list[FetchRequest.ForgottenTopicsData]
-    ) -> RepeatedFetch | None:
-        """The request as one of a row that differ in nothing but how far they are; None for the first of them."""
-        is_one = len(topics) == 1 and len(topics[0].partitions) == 1 and not forgotten
-        if not is_one or not self._session.epoch or self.settings.fetch_version < REPEATED_SINCE:
-            self._row = None
-            return None
-        part = topics[0].partitions[0]
-        shape = (
-            self._session.session_id,
-            topics[0].topic,
-            part.partition,
-            part.current_leader_epoch,
-            part.last_fetched_epoch,
-            part.log_start_offset,
-            self._broker_epoch(),
-        )
-        if self._row is None or self._row[0] != shape:
-            self._row = (shape, None)
-            return None
-        repeated = self._row[1]
-        if repeated is None:
-            repeated = RepeatedFetch(self.settings.fetch_version, self._request(topics, forgotten))
-            self._row = (shape, repeated)
-        repeated.epoch, repeated.offset = self._session.epoch, part.fetch_offset
-        return repeated
-
-    def _fetched(self, response: Any, asked: dict[TopicPartition, tuple[Following, int]]) -> None:
+    def _fetched(self, response: Any, asked: Asked) -> None:
         if response.error_code:
             if response.error_code not in SESSION_ERRORS:
                 logger.info("broker %d refuses a fetch with %d", self.leader.broker_id, response.error_code)
-            self._session.reset()
+            self._reset()
             self._delay_all(asked if response.error_code not in SESSION_ERRORS else ())
             return
         self._session.answered(response.session_id)
-        by_id = {following.topic_id: name.topic for name, (following, _) in asked.items()}
+        by_id = {following.topic_id: name.topic for name, following in asked.items()}
         for topic in response.responses:
             topic_name = topic.topic or by_id.get(topic.topic_id, "")
             for part in topic.partitions:
                 name = TopicPartition(topic_name, part.partition_index)
-                following, epoch = asked.get(name, (None, 0))
+                following = asked.get(name)
                 # Told anew meanwhile, or no longer followed here: what the leader said is of the past.
-                if following is not None and self.partitions.get(name) is following and following.leader_epoch == epoch:
+                if following is not None and self.partitions.get(name) is following:
                     self._take(name, following, part)
 
     def _delay_all(self, names: Iterable[TopicPartition]) -> None:
