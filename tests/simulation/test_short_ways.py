@@ -25,7 +25,7 @@ def test_fetches_of_followers_that_are_remembered(monkeypatch):
     expected = [run(seed).fingerprint for seed in seeds]
     monkeypatch.setattr(RememberedFetch, "handle", lambda self, request: False)
     assert [run(seed).fingerprint for seed in seeds] == expected
-    monkeypatch.setattr(Fetcher, "_repeated", lambda self, topics, forgotten: None)
+    monkeypatch.setattr(Fetcher, "_row_of", lambda self, topics, forgotten, wanted, asked: None)
     assert [run(seed).fingerprint for seed in seeds] == expected
     assert taken > 100
 

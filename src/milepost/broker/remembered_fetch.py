@@ -16,6 +16,7 @@ from milepost.broker.follower_fetches import Follower, broker_epoch_of, replica_
 from milepost.log.reading import Isolation
 from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
+from milepost.replica.purgatory import Cancellable
 from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ def remember(body: FetchRequest, context: Context, broker: ClusteredBroker) -> N
     connection = context.connection
     session = broker.fetch_sessions.get(body.session_id)
     want = session.only_one_of(body) if session is not None and context.version >= SINCE else None
-    last = connection.get("fetched")
+    last, before = connection.get("fetched"), connection.get("fetch")
     connection["fetched"], connection["fetch"] = want, None
+    if isinstance(before, RememberedFetch) and not before.is_waiting:
+        before.leave()
     if session is None or want is None or want is not last:
         return
     if isinstance(want.partition, ReplicatedPartition) and want.partition.leadership is not None:
@@ -50,11 +53,15 @@ class RememberedFetch:
         self._want = want
         self._wanted = session.wanted()
         self._watched: dict[Hashable, Wanted] = {each.partition.name: each for each in self._wanted if each.partition is not None}
-        self._keys = tuple(self._watched)
+        self.keys = tuple(self._watched)
+        self._others = [each for each in self._wanted if each is not want]
         self._seconds = body.max_wait_ms / 1000
         self._meter = context.request.meter
         self._others_counted_ms = broker.clock.now_ms()
         self._waiting: Request | None = None
+        self._is_due = False
+        self._deadline = 0.0
+        self._timer: Cancellable | None = None
         self._correlation_id = b""
         self._replica_id = replica_id_of(body)
         self._follower = Follower(broker, self._replica_id, broker_epoch_of(body), body.max_bytes)
@@ -95,33 +102,35 @@ class RememberedFetch:
         if offset < log.end_offset:
             self._send()
         else:
-            broker.replicas.purgatory.wait(self._keys, self._try_complete, self._complete, self._seconds)
-            request.handled_at = broker.loop.monotonic()
+            request.handled_at = now_s = broker.loop.monotonic()
+            self._deadline = now_s + self._seconds
+            if self._timer is None:
+                broker.replicas.purgatory.watch(self)
+                self._timer = broker.loop.later(self._seconds, self._look_at_clock)
         return True
 
     def _count_others(self, now_ms: int) -> None:
         """The follower has all of the quiet partitions too, and is not to be taken for one that has stopped fetching them."""
         self._others_counted_ms = now_ms
-        for each in self._wanted:
-            if each is not self._want:
-                assert isinstance(each.partition, ReplicatedPartition)
-                self._follower.has(each.partition, each.part)
+        for each in self._others:
+            assert isinstance(each.partition, ReplicatedPartition)
+            self._follower.has(each.partition, each.part)
 
     def _is_ordinary(self) -> bool:
         """Whether the follower follows this leader, in this epoch, is in sync, and nothing but the one partition has changed."""
-        partition, part = self._partition, self._want.part
+        partition, part, leadership, replica_id = self._partition, self._want.part, self._leadership, self._replica_id
         return (
             partition.is_hosted
-            and partition.leadership is self._leadership
+            and partition.leadership is leadership
             and partition.leader_epoch == part.current_leader_epoch
             and partition.log.epochs.latest_epoch == part.last_fetched_epoch
-            and self._replica_id in self._leadership.state.isr
-            and self._replica_id in self._broker.cluster.brokers
-            and not self._leadership.remote[self._replica_id].is_earlier_life(self._follower.broker_epoch)
+            and replica_id in leadership.state.isr
+            and replica_id in self._broker.cluster.brokers
+            and not leadership.remote[replica_id].is_earlier_life(self._follower.broker_epoch)
             and not self._follower.quota.is_in_use
             and not partition.fault()
             and not partition.log.is_failed
-            and all(each is self._want or self._is_quiet(each) for each in self._wanted)
+            and (not self._others or all(map(self._is_quiet, self._others)))
         )
 
     def _is_quiet(self, each: Wanted) -> bool:
@@ -133,15 +142,37 @@ class RememberedFetch:
             and facts(each) == each.told
         )
 
-    def _try_complete(self, key: Hashable) -> bool:
-        return self._follower.is_due(self._watched[key])
+    # Waiting: in the purgatory from one fetch to the next, with one timer for all of them.
 
-    def _complete(self) -> None:
-        # At the end of the loop's turn: everything that comes in it goes together.
-        self._broker.loop.post(self._send)
+    @property
+    def is_waiting(self) -> bool:
+        return self._waiting is not None
+
+    def attempt(self, key: Hashable) -> bool:
+        if self._waiting is not None and not self._is_due and self._follower.is_due(self._watched[key]):
+            self._is_due = True
+            # At the end of the loop's turn: everything that comes in it goes together.
+            self._broker.loop.post(self._send)
+        return False
+
+    def _look_at_clock(self) -> None:
+        left = self._deadline - self._broker.loop.monotonic()
+        if left > 0:
+            self._timer = self._broker.loop.later(left, self._look_at_clock)
+        else:
+            self.leave()
+            self._send()
+
+    def leave(self) -> None:
+        """No fetch is waiting, and the next one may be long in coming."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._broker.replicas.purgatory.forget(self)
 
     def _send(self) -> None:
         request, self._waiting = self._waiting, None
+        self._is_due = False
         if request is None or not request.channel.is_open:
             return
         if not self._is_ordinary() or self._partition.log.end_offset == self._want.part.fetch_offset:

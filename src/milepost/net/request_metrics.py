@@ -8,7 +8,7 @@
     TotalTimeMs            received -> the last byte given to the kernel
     ThrottleTimeMs         how long the connection stays unread for its quota
 
-Requests are counted one by one. Measured is each of an API that is asked now and then; of one that is asked thousands of times
+Requests are counted one by one. Measured is each of an API that is asked now and then; of one that is asked hundreds of times
 a second one request stands for up to sixteen, and so costs next to nothing. Those that took long are always measured.
 
 A fetch counts as `Fetch`, and as `FetchConsumer` or `FetchFollower`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from milepost.net.request import Request
 
 MOST_WAITING = 1024
-MEASURED_PER_SECOND = 1000
+MEASURED_PER_SECOND = 250
 MOST_STANDS_FOR = 16
 LONG_SECONDS = 0.001
 # Attribute of RequestMetrics -> what it says.

@@ -3,6 +3,8 @@
 A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that
 watches it is told which key it was and looks whether it can complete now. A timer completes it anyway when its time is up.
 Either way it completes once, and is forgotten under all its keys.
+
+Who waits for the same keys again and again may stay (`watch`), and keeps an eye on the clock by itself.
 """
 
 from __future__ import annotations
@@ -19,10 +21,24 @@ class Timers(Protocol):
     def later(self, seconds: float, task: Callable[[], object]) -> Cancellable: ...
 
 
+class Watcher(Protocol):
+    @property
+    def keys(self) -> Sequence[Hashable]: ...
+
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def attempt(self, key: Hashable) -> bool:
+        """Something about the key changed. Whether there is no need to tell again."""
+        ...
+
+
 class Waiting:
     """One operation that waits."""
 
     __slots__ = ("_complete", "_is_done", "_try_complete", "keys", "timer")
+
+    is_waiting = True
 
     def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], None]):
         self.keys = keys
@@ -48,10 +64,10 @@ class Purgatory:
     def __init__(self, timers: Timers):
         self._timers = timers
         # In the order in which they came; a dict because one that is done leaves from anywhere.
-        self._watchers: dict[Hashable, dict[Waiting, None]] = {}
+        self._watchers: dict[Hashable, dict[Watcher, None]] = {}
 
     def __len__(self) -> int:
-        return len({id(waiting) for watchers in self._watchers.values() for waiting in watchers})
+        return len({id(each) for watchers in self._watchers.values() for each in watchers if each.is_waiting})
 
     @property
     def is_watched(self) -> bool:
@@ -62,32 +78,36 @@ class Purgatory:
     ) -> Waiting:
         """Complete as soon as `try_complete` says so of one of the keys that changed, at the latest after `seconds`."""
         waiting = Waiting(keys, try_complete, complete)
-        for key in keys:
-            self._watchers.setdefault(key, {})[waiting] = None
+        self.watch(waiting)
         waiting.timer = self._timers.later(seconds, lambda: self._expire(waiting))
         return waiting
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell it of every change of its keys, until it says that this is enough or is forgotten."""
+        for key in watcher.keys:
+            self._watchers.setdefault(key, {})[watcher] = None
 
     def check(self, key: Hashable) -> None:
         """Something about the key changed."""
         if key in self._watchers:
             for waiting in list(self._watchers[key]):
                 if waiting.attempt(key):
-                    self._forget(waiting)
+                    self.forget(waiting)
 
     def _expire(self, waiting: Waiting) -> None:
         waiting.finish()
-        self._forget(waiting)
+        self.forget(waiting)
 
     def cancel(self, waiting: Waiting) -> None:
         """Forget an operation whose client went away."""
         if waiting.timer is not None:
             waiting.timer.cancel()
-        self._forget(waiting)
+        self.forget(waiting)
 
-    def _forget(self, waiting: Waiting) -> None:
-        for key in waiting.keys:
+    def forget(self, watcher: Watcher) -> None:
+        for key in watcher.keys:
             watchers = self._watchers.get(key)
             if watchers is not None:
-                watchers.pop(waiting, None)
+                watchers.pop(watcher, None)
                 if not watchers:
                     del self._watchers[key]
