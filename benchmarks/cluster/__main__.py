@@ -1,8 +1,9 @@
 """`make bench-cluster`: three milepost brokers against three of Apache Kafka 3.9.1 with ZooKeeper, in turns; a Markdown table of medians.
 
-Both clusters run at the same time for the figures under load and are measured in turns: milepost, Kafka, milepost, Kafka. Each run has a
-topic of its own, which is deleted afterwards. What starts or kills brokers has a cluster of its own, one after the other. Without
-Java nothing can be measured, because both need ZooKeeper; without Maven only milepost is.
+Both clusters are there for the figures under load and are measured in turns: milepost, Kafka, milepost, Kafka; the one whose turn it is not
+is stopped (SIGSTOP), so that it takes nothing from the other and stays warm. Each run has a topic of its own, which is deleted afterwards.
+What starts or kills brokers has a cluster of its own, one after the other. Without Java nothing can be measured, because both need
+ZooKeeper; without Maven only milepost is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.broker.__main__ import Notebook, machine
@@ -65,7 +67,8 @@ def under_load(given: argparse.Namespace, both: list[type[Cluster]], clients: Cl
         return
     load = Load(clients, given.megabytes, given.seconds, given.waits)
     jobs: dict[str, Callable[[Cluster], Measured]] = {"64k": load.kb64, "latency": load.latency}
-    clusters = [kind(directory / "load") for kind in both]
+    # Their sessions outlast the other's turn.
+    clusters = [kind(directory / "load", session_ms=60_000) for kind in both]
     try:
         for cluster in clusters:
             cluster.start()
@@ -73,7 +76,11 @@ def under_load(given: argparse.Namespace, both: list[type[Cluster]], clients: Cl
         for round_ in range(given.rounds + 1):
             for figure in figures:
                 for cluster in clusters:
-                    measured = jobs[figure](cluster)
+                    with ExitStack() as others:
+                        for other in clusters:
+                            if other is not cluster:
+                                others.enter_context(other.away())
+                        measured = jobs[figure](cluster)
                     if round_:
                         notes.add(cluster.name, figure, measured)
         for cluster in clusters:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from benchmarks.broker.brokers import JVM_OPTIONS, TICKS
@@ -32,11 +32,11 @@ POM = Path(__file__).with_name("pom.xml")
 KAFKA = "3.9.1"
 UP_SECONDS = 180
 STOP_SECONDS = 120
+CATCH_UP_SECONDS = 1.0
 SETTINGS = {
     "log.segment.delete.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
-    "zookeeper.session.timeout.ms": "6000",
     "zookeeper.connection.timeout.ms": "30000",
     "min.insync.replicas": "2",
     "group.initial.rebalance.delay.ms": "0",
@@ -79,8 +79,9 @@ class Cluster:
 
     name = ""
 
-    def __init__(self, directory: Path, count: int = 3, *, has_control_listener: bool = False):
+    def __init__(self, directory: Path, count: int = 3, *, has_control_listener: bool = False, session_ms: int = 6000):
         self.directory = directory / self.name
+        self.session_ms = session_ms
         self.has_control_listener = has_control_listener
         ports = free_ports(2 * count + 1)
         self.zookeeper = ZooKeeperServer(str(self.directory / "zookeeper"), ports[-1])
@@ -97,6 +98,7 @@ class Cluster:
         listeners = f"PLAINTEXT://127.0.0.1:{broker.port}"
         settings = {**SETTINGS, "zookeeper.connect": f"{self.zookeeper.address}/bench", "broker.id": str(broker.broker_id)}
         settings |= {"log.dirs": str(broker.data), "listeners": listeners}
+        settings["zookeeper.session.timeout.ms"] = str(self.session_ms)
         if self.has_control_listener:
             settings["listeners"] = f"{listeners},CONTROLLER://127.0.0.1:{broker.control_port}"
             settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
@@ -149,6 +151,21 @@ class Cluster:
     @property
     def running(self) -> int:
         return sum(broker.process is not None for broker in self.brokers.values())
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """Stopped where it stands: it keeps what it has compiled and cached, and takes nothing from another cluster that is measured."""
+        pids = [broker.process.pid for broker in self.brokers.values() if broker.process is not None]
+        assert self.zookeeper.process is not None
+        pids.append(self.zookeeper.process.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in reversed(pids):
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(CATCH_UP_SECONDS)
 
     def kill(self, broker_id: int) -> None:
         self.brokers[broker_id].end(signal.SIGKILL)
