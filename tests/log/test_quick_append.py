@@ -222,6 +222,48 @@ def test_random_batches_leave_the_same_log_either_way(module, tmp_path, seed):
     assert contents(plain) == contents(quick)
 
 
+def given_quickly(module: ModuleType, log: Log, data: bytes) -> bool:
+    buffer = bytearray(data)
+    is_done = module.append_given_quickly(log, memoryview(buffer))
+    assert buffer == data
+    return is_done
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_batches_of_a_leader_leave_the_same_log_either_way(module, tmp_path, seed):
+    """Of a leader whose log has gaps, and some of whose answers are damaged on their way, or come twice."""
+    rng, sequences = random.Random(seed), dict[int, int]()
+    config = {"segment_bytes": 20_000, "index_interval_bytes": 500}
+    plain, quick = (log_in(tmp_path / name, clock=ManualClock(NOW), **config) for name in ("plain", "quick"))
+    taken, epoch = 0, 0
+    for _ in range(150):
+        offset = plain.end_offset + rng.choice([0, 0, 0, 0, 0, 0, 0, 3, -1])
+        epoch += rng.random() < 0.05
+        batch = placed(random_batch(rng, sequences), max(0, offset), epoch) * rng.choice([1, 1, 1, 1, 2])
+        expected = given(plain, batch)
+        is_done = given_quickly(module, quick, batch)
+        taken += is_done
+        assert expected == (True if is_done else given(quick, batch))
+        assert plain.end_offset == quick.end_offset
+    assert taken > 30
+    assert repr(plain.producers.producers) == repr(quick.producers.producers)
+    assert contents(plain) == contents(quick)
+
+
+@pytest.mark.parametrize("data", [produced(1)[:61], memoryview(placed(produced(1), 1))], ids=["short", "read-only"])
+def test_what_cannot_be_a_batch_of_a_receive_buffer_is_left_to_the_plain_way(module, tmp_path, data):
+    with begun(tmp_path) as log:
+        assert not module.append_given_quickly(log, data)
+        assert log.end_offset == 1
+
+
+def given(log: Log, batch: bytes) -> bool | type[MilepostError]:
+    try:
+        return log.append_as_follower(batch).last_offset == log.end_offset - 1
+    except MilepostError as error:
+        return type(error)
+
+
 def answer_of(log: Log, batch: bytes) -> int | type[MilepostError]:
     try:
         return log.append_as_leader(batch).first_offset

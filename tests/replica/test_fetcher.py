@@ -25,6 +25,7 @@ from milepost.protocol.messages import (
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.replica.fetch_session import FetchSession
 from milepost.replica.fetcher import Fetcher, FetcherSettings
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
@@ -47,21 +48,27 @@ class Leader:
         self.error = 0
         self.is_gone = False
         self.session_id = 7
+        self.repeated = 0
         self.refusals: list[int] = []
 
     def send(
         self, broker: BrokerInfo, request: Any, version: int, on_answer: Callable[..., Any], on_failure: Any, **options: Any
     ) -> None:
-        if isinstance(request, RepeatedFetch):
-            frame = request.encode(0, "test")[4:]
+        repeated = request if isinstance(request, RepeatedFetch) else None
+        if repeated is not None:
+            frame = repeated.encode(0, "test")[4:]
             request, _ = frames.decode_request(headers.read_request_header(frame), frame)
+            self.repeated += 1
         self.asked.append(request)
         if self.is_gone:
             self.turns.post(lambda: on_failure(BrokerUnavailable("gone")))
             return
         kind = type(request).__name__
         response = {"FetchRequest": self.fetch, "ListOffsetsRequest": self.list_offsets}.get(kind, self.epochs)(request)
-        if kind == "FetchRequest" and not (response.responses and response.responses[0].partitions[0].records):
+        has_records = kind == "FetchRequest" and response.responses and response.responses[0].partitions[0].records
+        if repeated is not None:
+            response = repeated.decode(memoryview(bytearray(frames.encode_response(1, version, 0, response)[4:])))
+        if kind == "FetchRequest" and not has_records:
             self.turns.later(0.5, lambda: on_answer(response))
         else:
             self.turns.post(lambda: on_answer(response))
@@ -78,6 +85,7 @@ class Leader:
             error_code=self.error,
             high_watermark=self.log.high_watermark,
             log_start_offset=self.log.start_offset,
+            aborted_transactions=None,
         )
         if not self.error:
             self.answer(part)
@@ -219,6 +227,80 @@ def test_second_request_names_only_what_changed(pair):
     assert (second.session_id, second.session_epoch, len(second.topics)) == (7, 1, 1)
     assert (third.session_id, third.session_epoch, third.topics) == (7, 2, [])
     assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (2, 33)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How often all partitions were looked at."""
+    found: list[int] = []
+    request = FetchSession.request
+
+    def counted(self: FetchSession, wanted: Any, max_bytes: int) -> Any:
+        found.append(len(wanted))
+        return request(self, wanted, max_bytes)
+
+    monkeypatch.setattr(FetchSession, "request", counted)
+    return found
+
+
+def test_partition_that_moves_alone_is_asked_for_in_a_row(pair, looks):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.leader_log.update_high_watermark(25)
+    pair.follow(0, max_bytes=1)
+    pair.advance(0.1)
+    assert pair.equal()
+    assert pair.log.high_watermark == 25
+    # Each batch with a fetch of its own, and the last one waits. Nothing is known of the first two, and one begins the row.
+    assert [request.topics[0].partitions[0].fetch_offset for request in pair.leader.asked] == list(range(27))
+    assert [request.session_epoch for request in pair.leader.asked] == list(range(27))
+    assert (pair.leader.repeated, len(looks)) == (25, 3)
+
+
+def test_row_looks_up_after_a_while(pair, looks):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.follow(0, max_bytes=1)
+    pair.fetcher._on_progress = lambda name, size: pair.clock.advance(30)
+    pair.advance(0.1)
+    assert pair.equal()
+    assert 6 <= len(looks) <= 10
+
+
+@pytest.mark.parametrize("news", ["comes", "goes", "waits"])
+def test_row_ends_when_another_partition(pair, tmp_path, looks, news):
+    """…comes, goes, or has to wait: the next request says so."""
+    other, is_told = TopicPartition("t", 1), []
+    log = open_log(str(tmp_path / "other/t-1"), "a")
+
+    def progress(name: TopicPartition, size: int) -> None:
+        if pair.log.end_offset == 10:
+            pair.leader.fetch = lambda request: is_told.append(request) or FetchResponse(session_id=7)
+            if news == "comes":
+                pair.fetcher.add(other, Following(log, TOPIC_ID, 0))
+            elif news == "goes":
+                pair.fetcher.remove(NAME)
+            else:
+                pair.fetcher._delay(NAME)
+
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.follow(0, max_bytes=1)
+    pair.fetcher._on_progress = progress
+    pair.advance(0.1)
+    assert pair.log.end_offset == 10
+    if news == "comes":
+        assert [part.partition for part in is_told[0].topics[0].partitions] == [0, 1]
+    else:
+        assert not is_told
+    pair.fetcher.close()
+    log.close()
+
+
+def test_row_that_the_leader_refuses_begins_anew(pair, looks):
+    write(pair.leader_log, 0, *"abcdefghijklmnopqrstuvwxyz")
+    pair.follow(0, max_bytes=1)
+    pair.fetcher._on_progress = lambda name, size: pair.log.end_offset == 10 and pair.leader.refusals.append(70)
+    pair.advance(0.7)
+    assert pair.equal()
+    assert [request.session_epoch for request in pair.leader.asked] == [*range(11), *range(17)]
 
 
 def test_leader_that_keeps_no_sessions_gets_full_requests(pair):
