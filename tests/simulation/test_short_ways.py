@@ -11,6 +11,7 @@ from tests.simulation.cluster import Cluster, run
 
 
 def test_fetches_of_followers_that_are_remembered(monkeypatch):
+    """Those keep their place in the purgatory, so that followers may be told in another order: not with these seeds."""
     short = RememberedFetch.handle
     taken = 0
 

@@ -6,8 +6,8 @@
     id, n               what the session holds, with the changes in this request; n counts up, and wraps to 1
     id, -1              a full fetch, and the session closed
 
-An incremental answer leaves out partitions that have nothing new: no records, no error, the same high watermark and
-log start as in the last answer. The cache is bounded; the session unused longest makes room once it has been idle for
+An incremental answer leaves out partitions that have nothing new: no records, no error, no epoch from which the logs differ, the same high
+watermark and log start as in the last answer. The cache is bounded; the session unused longest makes room once it has been idle for
 two minutes.
 """
 
@@ -101,7 +101,7 @@ class Session(Sessionless):
         kept_results: list[Result] = []
         for want, result in zip(wanted, results, strict=True):
             now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-            if now == want.told and not self.is_full and (result is None or not (result.records or result.error_code)):
+            if now == want.told and not self.is_full and not (result is not None and has_news(result)):
                 continue
             want.told = now
             if result is not None and result.records:
@@ -112,6 +112,15 @@ class Session(Sessionless):
             kept_results.append(empty(want, isolation) if result is None else result)
         self.is_full = False
         return FetchResponse(session_id=self.session_id, responses=grouped(kept_wanted, kept_results))
+
+
+def has_news(result: Result) -> bool:
+    """Whether there is something in it besides facts: a follower whose log went another way must hear of it, however often it asks."""
+    return bool(result.records or result.error_code or is_parting(result))
+
+
+def is_parting(result: Result) -> bool:
+    return result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
 
 
 def facts(want: Wanted) -> tuple[int, int, int]:

@@ -30,7 +30,7 @@ from milepost.broker.apis.fetch import (
     want,
 )
 from milepost.broker.cluster_apis.delete_records import start_key
-from milepost.broker.fetch_sessions import empty
+from milepost.broker.fetch_sessions import empty, is_parting
 from milepost.errors import MilepostError
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
@@ -58,7 +58,8 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     wanted = session.wanted()
     follower = Follower(broker, replica_id, broker_epoch_of(request), request.max_bytes)
     results = follower.read_all(wanted)
-    if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(has_news, results)):
+    is_urgent = any(result is not None and is_parting(result) for result in results)
+    if request.max_wait_ms <= 0 or not wanted or is_urgent or is_enough(results, request.min_bytes):
         follower.gets(wanted, results)
         return session.answer(wanted, results, Isolation.UNCOMMITTED)
     watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
@@ -87,10 +88,6 @@ def replica_id_of(request: FetchRequest) -> int:
 
 def broker_epoch_of(request: FetchRequest) -> int:
     return NO_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch
-
-
-def has_news(result: Result | None) -> bool:
-    return result is not None and result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
 
 
 class Follower:
