@@ -86,7 +86,7 @@ def test_watcher_counts_while_it_waits_and_can_be_forgotten(purgatory):
     purgatory.watch(watcher)
     assert len(purgatory) == 0
     watcher.is_waiting = True
-    assert len(purgatory) == 1
+    assert purgatory.waiting() == [watcher]
     purgatory.forget(watcher)
     purgatory.forget(watcher)
     purgatory.check("a")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.metered_disk import MeteredDisk
 from milepost.files import Disk
 from milepost.log.log import Log
+from milepost.log.partition_name import TopicPartition
 from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 from milepost.metrics.registry import Labels, Registry, Sample
@@ -106,9 +107,11 @@ class BrokerMetrics:
         )
 
     def _waiting(self) -> Iterator[Sample]:
-        # A produce request never waits for other brokers where there are none.
-        yield (("delayedOperation", "Produce"),), 0
-        yield (("delayedOperation", "Fetch"),), len(self._broker.replicas.purgatory)
+        # Fetches wait for a partition; others for something about it, or about something else, which is in front.
+        keys = [each.keys[0] for each in self._broker.replicas.purgatory.waiting()]
+        reasons = Counter("Fetch" if isinstance(key, TopicPartition) else key[0] for key in keys if isinstance(key, tuple))
+        for operation, reason in (("Produce", "committed"), ("Fetch", "Fetch"), ("DeleteRecords", "start")):
+            yield (("delayedOperation", operation),), reasons[reason]
 
     def _register_replicas(self) -> None:
         replicas, manager = self._broker.replicas, "ReplicaManager"

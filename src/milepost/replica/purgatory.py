@@ -67,7 +67,12 @@ class Purgatory:
         self._watchers: dict[Hashable, dict[Watcher, None]] = {}
 
     def __len__(self) -> int:
-        return len({id(each) for watchers in self._watchers.values() for each in watchers if each.is_waiting})
+        return len(self.waiting())
+
+    def waiting(self) -> list[Watcher]:
+        """Each of those that wait, once."""
+        watchers = {id(each): each for watchers in self._watchers.values() for each in watchers if each.is_waiting}
+        return list(watchers.values())
 
     @property
     def is_watched(self) -> bool:
