@@ -233,9 +233,9 @@ def test_fetch_that_waits_is_in_the_purgatory(broker, wire):
 
 
 def test_those_that_wait_for_other_replicas_are_counted_apart(broker):
-    purgatory, name = broker._broker.replicas.purgatory, TopicPartition("t", 0)
+    purgatory, name = broker.replicas.purgatory, TopicPartition("t", 0)
     for keys in ([("committed", name)], [("committed", name)], [("start", name)], [("topic", "t")], ["brokers"], [name]):
-        broker._broker.loop.post(lambda keys=keys: purgatory.wait(keys, lambda key: False, lambda: None, 5))
+        broker.loop.post(lambda keys=keys: purgatory.wait(keys, lambda key: False, lambda: None, 5))
     size = "kafka_server_delayedoperationpurgatory_purgatorysize"
     found = settled(broker, size, 2, delayedOperation="Produce")
     assert [found.value(size, delayedOperation=each) for each in ("Fetch", "DeleteRecords")] == [1, 1]
