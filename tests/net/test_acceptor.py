@@ -39,7 +39,9 @@ def test_acceptor_is_bound_before_anything_is_accepted():
         loop.run_once(1)
     loop.run_once(1)
     assert client.read() == b"ok"
+    address = acceptor.address
     acceptor.stop()
+    assert acceptor.address == address, "connections that are still there may ask for it"
     processor.close_all()
     client.close()
     loop.close()

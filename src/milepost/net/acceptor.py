@@ -58,11 +58,8 @@ class Acceptor:
                 f"{host}:{port}: cannot listen there: {error.strerror}; choose another port (0 takes a free one) or stop what uses it"
             ) from error
         self._socket.setblocking(False)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port = self._socket.getsockname()[:2]
-        return host, port
+        # Also told while the broker stops, when nobody listens there any more.
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     def start(self, loop: EventLoop, processors: Sequence[Processor]) -> None:
         self._loop = loop
