@@ -59,6 +59,12 @@ def test_news_are_told_every_time(session, news):
     assert told(session, result(**news))
 
 
+def test_facts_are_told_again_to_a_follower_that_had_to_cut_its_log(session):
+    assert told(session, result(diverging_epoch=Result.DivergingEpoch(epoch=3, end_offset=4)))
+    assert told(session, None)
+    assert not told(session, None)
+
+
 def test_facts_are_told_once(session):
     session.wanted()[0].partition.log.high_watermark = 6
     assert told(session, None)

@@ -103,7 +103,8 @@ class Session(Sessionless):
             now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
             if now == want.told and not self.is_full and not (result is not None and has_news(result)):
                 continue
-            want.told = now
+            # A follower that has to cut its log hears of nothing else.
+            want.told = None if result is not None and is_parting(result) else now
             if result is not None and result.records:
                 # Served partitions go to the end, so that the others get their turn when the answer is full.
                 asked_as = "" if want.is_by_id else want.topic
