@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -204,11 +205,20 @@ def random_batch(rng: random.Random, sequences: dict[int, int]) -> bytes:
     return data
 
 
+def plain_and_quick(directory: Path) -> Iterator[Log]:
+    for name in ("plain", "quick"):
+        yield log_in(directory / name, clock=ManualClock(NOW), segment_bytes=20_000, index_interval_bytes=500)
+
+
+def ensure_same(plain: Log, quick: Log) -> None:
+    assert repr(plain.producers.producers) == repr(quick.producers.producers)
+    assert contents(plain) == contents(quick)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_batches_leave_the_same_log_either_way(module, tmp_path, seed):
     rng, sequences = random.Random(seed), dict[int, int]()
-    config = {"segment_bytes": 20_000, "index_interval_bytes": 500}
-    plain, quick = (log_in(tmp_path / name, clock=ManualClock(NOW), **config) for name in ("plain", "quick"))
+    plain, quick = plain_and_quick(tmp_path)
     taken = 0
     for _ in range(150):
         batch = random_batch(rng, sequences)
@@ -218,8 +228,7 @@ def test_random_batches_leave_the_same_log_either_way(module, tmp_path, seed):
         assert expected == (offset if offset >= 0 else answer_of(quick, batch))
         assert plain.end_offset == quick.end_offset
     assert taken > 50, "most are ordinary"
-    assert repr(plain.producers.producers) == repr(quick.producers.producers)
-    assert contents(plain) == contents(quick)
+    ensure_same(plain, quick)
 
 
 def given_quickly(module: ModuleType, log: Log, data: bytes) -> bool:
@@ -233,8 +242,7 @@ def given_quickly(module: ModuleType, log: Log, data: bytes) -> bool:
 def test_random_batches_of_a_leader_leave_the_same_log_either_way(module, tmp_path, seed):
     """Of a leader whose log has gaps, and some of whose answers are damaged on their way, or come twice."""
     rng, sequences = random.Random(seed), dict[int, int]()
-    config = {"segment_bytes": 20_000, "index_interval_bytes": 500}
-    plain, quick = (log_in(tmp_path / name, clock=ManualClock(NOW), **config) for name in ("plain", "quick"))
+    plain, quick = plain_and_quick(tmp_path)
     taken, epoch = 0, 0
     for _ in range(150):
         offset = plain.end_offset + rng.choice([0, 0, 0, 0, 0, 0, 0, 3, -1])
@@ -246,8 +254,7 @@ def test_random_batches_of_a_leader_leave_the_same_log_either_way(module, tmp_pa
         assert expected == (True if is_done else given(quick, batch))
         assert plain.end_offset == quick.end_offset
     assert taken > 30
-    assert repr(plain.producers.producers) == repr(quick.producers.producers)
-    assert contents(plain) == contents(quick)
+    ensure_same(plain, quick)
 
 
 @pytest.mark.parametrize("data", [produced(1)[:61], memoryview(placed(produced(1), 1))], ids=["short", "read-only"])

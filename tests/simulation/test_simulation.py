@@ -16,6 +16,8 @@ from tests.simulation.cluster import run
 
 SEEDS_EACH = 30
 FOUND = {
+    416: "a follower was not told that its log had parted from the leader's, because nothing else was new",
+    7970: "a follower that had to cut its log was not told the high watermark again",
     4863: "a coordinator that was made while its broker had to ask ZooKeeper first never loaded what it led",
     670: "a deletion was held up for good by what a broker had said before it was started again",
     20194: "a commit was lost: a coordinator had answered from a record that only it had",

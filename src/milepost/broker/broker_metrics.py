@@ -22,6 +22,7 @@ from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 from milepost.metrics.registry import Labels, Registry, Sample
 from milepost.replica.partition import Partition
+from milepost.replica.purgatory import COMMITTED, START
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -110,7 +111,7 @@ class BrokerMetrics:
         # Fetches wait for a partition; others for something about it, or about something else, which is in front.
         keys = [each.keys[0] for each in self._broker.replicas.purgatory.waiting()]
         reasons = Counter("Fetch" if isinstance(key, TopicPartition) else key[0] for key in keys if isinstance(key, tuple))
-        for operation, reason in (("Produce", "committed"), ("Fetch", "Fetch"), ("DeleteRecords", "start")):
+        for operation, reason in (("Produce", COMMITTED), ("Fetch", "Fetch"), ("DeleteRecords", START)):
             yield (("delayedOperation", operation),), reasons[reason]
 
     def _register_replicas(self) -> None:

@@ -101,10 +101,10 @@ class Session(Sessionless):
         kept_results: list[Result] = []
         for want, result in zip(wanted, results, strict=True):
             now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-            if now == want.told and not self.is_full and not (result is not None and has_news(result)):
+            if now == want.told and not self.is_full and not has_news(result):
                 continue
             # A follower that has to cut its log hears of nothing else.
-            want.told = None if result is not None and is_parting(result) else now
+            want.told = None if is_parting(result) else now
             if result is not None and result.records:
                 # Served partitions go to the end, so that the others get their turn when the answer is full.
                 asked_as = "" if want.is_by_id else want.topic
@@ -115,13 +115,13 @@ class Session(Sessionless):
         return FetchResponse(session_id=self.session_id, responses=grouped(kept_wanted, kept_results))
 
 
-def has_news(result: Result) -> bool:
+def has_news(result: Result | None) -> bool:
     """Whether there is something in it besides facts: a follower whose log went another way must hear of it, however often it asks."""
-    return bool(result.records or result.error_code or is_parting(result))
+    return result is not None and bool(result.records or result.error_code or is_parting(result))
 
 
-def is_parting(result: Result) -> bool:
-    return result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
+def is_parting(result: Result | None) -> bool:
+    return result is not None and result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
 
 
 def facts(want: Wanted) -> tuple[int, int, int]:

@@ -58,8 +58,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     wanted = session.wanted()
     follower = Follower(broker, replica_id, broker_epoch_of(request), request.max_bytes)
     results = follower.read_all(wanted)
-    is_urgent = any(result is not None and is_parting(result) for result in results)
-    if request.max_wait_ms <= 0 or not wanted or is_urgent or is_enough(results, request.min_bytes):
+    if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(is_parting, results)):
         follower.gets(wanted, results)
         return session.answer(wanted, results, Isolation.UNCOMMITTED)
     watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}

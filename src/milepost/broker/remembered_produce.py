@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
     from milepost.replica.partition import Partition
-    from milepost.replica.purgatory import Cancellable
 
 KEY = 0
 ALL = -1
@@ -277,9 +276,7 @@ class RememberedProduce:
 class AwaitedAnswer:
     """An answer that goes out when all in-sync replicas have what was appended, or says why they do not."""
 
-    __slots__ = ("_answer", "_end_offset", "_error_code", "_remembered", "_request", "_timer", "keys")
-
-    is_waiting = True
+    __slots__ = ("_answer", "_end_offset", "_error_code", "_remembered", "_request")
 
     def __init__(self, remembered: RememberedProduce, request: Request, answer: bytes, end_offset: int):
         self._remembered = remembered
@@ -287,32 +284,18 @@ class AwaitedAnswer:
         self._answer = answer
         self._end_offset = end_offset
         self._error_code: int = ErrorCode.REQUEST_TIMED_OUT
-        self._timer: Cancellable | None = None
-        self.keys = (remembered.partition.committed_key,)
 
     def wait(self, broker: Broker, seconds: float) -> None:
-        if self._is_acknowledged():
+        key = self._remembered.partition.committed_key
+        if self._try_complete(key):
             self._complete()
             return
-        broker.replicas.purgatory.watch(self)
-        self._timer = broker.loop.later(seconds, lambda: self._expire(broker))
+        broker.replicas.purgatory.wait((key,), self._try_complete, self._complete, seconds)
         self._request.handled_at = broker.loop.monotonic()
         # What follows on the connection need not wait: batches that were sent ahead are replicated together.
         self._request.let_go()
 
-    def attempt(self, key: Hashable) -> bool:
-        if self._timer is not None and self._is_acknowledged():
-            self._timer.cancel()
-            self._timer = None
-            self._complete()
-        return self._timer is None
-
-    def _expire(self, broker: Broker) -> None:
-        self._timer = None
-        broker.replicas.purgatory.forget(self)
-        self._complete()
-
-    def _is_acknowledged(self) -> bool:
+    def _try_complete(self, key: Hashable) -> bool:
         code = self._remembered.partition.acknowledgement(self._end_offset)
         if code is not None:
             self._error_code = code

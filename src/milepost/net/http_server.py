@@ -78,11 +78,7 @@ class HttpServer:
                 f"{host}:{port}: cannot serve HTTP there: {error.strerror}; choose another port (0 takes a free one) or stop what uses it"
             ) from error
         self._socket.setblocking(False)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port = self._socket.getsockname()[:2]
-        return host, port
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     def start(self, loop: EventLoop) -> None:
         self._loop = loop

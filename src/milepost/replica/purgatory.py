@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
+COMMITTED, START = "committed", "start"
+"""In front of a partition in a key: what all replicas have to have, or where their logs begin. A partition alone: its end."""
+
 
 class Cancellable(Protocol):
     def cancel(self) -> None: ...

@@ -24,6 +24,7 @@ from milepost.record.batch import RecordBatch
 from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
 from milepost.replica.metadata import NO_LEADER
 from milepost.replica.partition import Partition
+from milepost.replica.purgatory import COMMITTED
 from milepost.replica.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ReplicatedPartition(Partition):
     ):
         super().__init__(log, topic_id, NO_LEADER, topic_metrics)
         self._is_fenced = is_fenced
-        self._committed_key = ("committed", log.partition)
+        self._committed_key = (COMMITTED, log.partition)
         self.is_suspended = False
         self.broker_id = broker_id
         self.clock = clock

@@ -12,6 +12,7 @@ from milepost.broker.apis.delete_records import Answer, delete
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from milepost.replica.purgatory import START
 from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ KEY = 21
 
 def start_key(name: TopicPartition) -> Hashable:
     """What those wait for in the purgatory who want all replicas to have dropped records."""
-    return ("start", name)
+    return (START, name)
 
 
 def handle(request: DeleteRecordsRequest, context: Context) -> None:
