@@ -12,6 +12,7 @@ from milepost.client.connection import Connection
 from milepost.client.retrying import Retries
 from milepost.protocol.apis import BY_NAME
 from tests.client.fake_broker import FakeBroker
+from tests.waiting import PATIENCE
 
 # Below these there is no way to ask for no topics (Metadata), or for all of them (OffsetFetch); no Kafka in use is that old.
 FLOORS = {"Metadata": 1, "OffsetFetch": 2}
@@ -31,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def cluster(broker: Broker) -> Iterator[Cluster]:
-    with Cluster(broker.bootstrap_servers, timeout=10) as cluster:
+    with Cluster(broker.bootstrap_servers, timeout=PATIENCE) as cluster:
         yield cluster
 
 
@@ -62,8 +63,8 @@ def cluster_of(pauses: Pauses):
     """`cluster_of(*fakes)`: a cluster that knows these brokers as bootstrap servers, and notes its pauses instead of making them."""
     made: list[Cluster] = []
 
-    def make(*brokers: FakeBroker, timeout: float = 5, **options: object) -> Cluster:
-        retries = Retries(attempts=10, timeout=60, sleep=pauses.append)
+    def make(*brokers: FakeBroker, timeout: float = PATIENCE, **options: object) -> Cluster:
+        retries = Retries(attempts=10, timeout=10 * PATIENCE, sleep=pauses.append)
         cluster = Cluster([str(broker.address) for broker in brokers], timeout=timeout, retries=retries, **options)
         made.append(cluster)
         return cluster

@@ -17,6 +17,7 @@ from tests.cli.running import Ran, run
 from tests.client.test_producer import read_all
 from tests.client.topics import make_topic
 from tests.interop.kafka_harness import KafkaBroker
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.kafka
 
@@ -27,7 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     with KafkaBroker(directory, directory / "data", {"controlled.shutdown.enable": "true"}) as kafka:
         # It listens a moment before it is a member of its own cluster.
         with Cluster(kafka.bootstrap) as cluster:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE
             while not cluster.refresh(()).nodes and time.monotonic() < deadline:
                 time.sleep(0.05)
         yield kafka
@@ -91,7 +92,7 @@ def test_groups_with_and_without_members(ask, kafka):
     member = ConfluentConsumer({"bootstrap.servers": kafka.bootstrap, "group.id": "busy", "client.id": "worker"})
     try:
         member.subscribe(["grouped"])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while len(member.assignment()) < 2 and time.monotonic() < deadline:
             member.poll(0.1)
         described = ask("groups", "describe", "busy").lines

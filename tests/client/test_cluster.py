@@ -23,6 +23,7 @@ from milepost.protocol.messages import (
 )
 from tests.client.fake_broker import CLOSE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
+from tests.waiting import PATIENCE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OK = object()
@@ -301,7 +302,7 @@ def test_broker_that_comes_back_at_the_same_address_is_found_again(tmp_path):
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
     with Broker(settings) as first:
         address = first.bootstrap_servers
-        cluster = Cluster(address, timeout=10)
+        cluster = Cluster(address, timeout=PATIENCE)
         make_topic(cluster, "kept", 2)
         assert len(cluster.topic("kept").partitions) == 2
     with Broker({**settings, "listeners": f"PLAINTEXT://{address}"}), cluster:

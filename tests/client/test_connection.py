@@ -16,6 +16,7 @@ from milepost.client.connection import Connection
 from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed, UnsupportedVersion
 from milepost.protocol.messages import ApiVersionsResponse, HeartbeatRequest, HeartbeatResponse
 from tests.client.fake_broker import ALL_VERSIONS, CLOSE, SILENCE, FakeBroker
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -137,11 +138,9 @@ def test_broker_that_closes_instead_of_answering(fake):
 
 def test_broker_that_never_answers_costs_no_more_than_the_timeout(fake):
     fake.handlers["Heartbeat"] = lambda version, request: SILENCE
-    with Connection(fake.address, timeout=0.2) as connection:
-        started = time.monotonic()
+    with Connection(fake.address, timeout=PATIENCE) as connection:
         with pytest.raises(BrokerUnavailable, match=r"did not answer: nothing came within 0\.2 seconds"):
-            connection.ask(HeartbeatRequest())
-        assert time.monotonic() - started < 2
+            connection.ask(HeartbeatRequest(), timeout=0.2)
         assert not connection.is_open
 
 
@@ -174,14 +173,13 @@ def test_answer_that_drips_in_too_slowly_ends_at_the_timeout(raw_server):
     def drip(accepted: socket.socket) -> None:
         accepted.recv(1000)
         accepted.sendall(struct.pack(">i", 1000))
-        for _ in range(100):
+        for _ in range(900):
             accepted.sendall(b"\0")
             time.sleep(0.02)
 
-    started = time.monotonic()
+    # All of it takes 18 seconds and more, and then the connection would be closed.
     with pytest.raises(BrokerUnavailable, match="nothing came within"):
         Connection(raw_server(drip), timeout=0.3)
-    assert time.monotonic() - started < 1.5
 
 
 # Hostile answers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 
@@ -12,6 +13,7 @@ from milepost.client.cluster import Cluster
 from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from milepost.client.producer import Producer
+from milepost.client.retrying import Retries
 from milepost.errors import BrokerUnavailable, RequestFailed
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import FetchResponse, ListOffsetsResponse
@@ -19,6 +21,7 @@ from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.client.fake_broker import CLOSE, SILENCE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
+from tests.waiting import PATIENCE, until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -39,7 +42,7 @@ def topic(broker, cluster, request) -> TopicPartition:
 def take(consumer: Consumer, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
     while len(found) < count:
-        for records in consumer.poll(5).values():
+        for records in consumer.poll(PATIENCE).values():
             found += [record.value for record in records]
     return found
 
@@ -59,7 +62,7 @@ def test_end_of_the_log_is_waited_at_and_what_comes_is_seen(cluster, topic):
     with Consumer(cluster, {topic: 10}) as consumer:
         started = time.monotonic()
         assert consumer.poll(0.2) == {}
-        assert 0.15 < time.monotonic() - started < 2
+        assert time.monotonic() - started > 0.15
         with Producer(cluster) as producer:
             producer.send(topic.topic, b"new")
         assert take(consumer, 1) == [b"new"]
@@ -67,7 +70,7 @@ def test_end_of_the_log_is_waited_at_and_what_comes_is_seen(cluster, topic):
 
 def test_offset_behind_the_end_is_an_error_that_says_what_there_is(cluster, topic):
     with Consumer(cluster, {topic: 11}) as consumer, pytest.raises(RequestFailed) as caught:
-        consumer.poll(1)
+        consumer.poll(PATIENCE)
     expected = f"fetch of {topic} at offset 11: the broker answers OFFSET_OUT_OF_RANGE (1): the log holds offsets 0 to 9"
     assert (str(caught.value), caught.value.code) == (expected, 1)
 
@@ -75,7 +78,7 @@ def test_offset_behind_the_end_is_an_error_that_says_what_there_is(cluster, topi
 @pytest.mark.parametrize(("reset", "position"), [(EARLIEST, 0), (LATEST, 10)])
 def test_offset_behind_the_end_is_reset_when_asked_for(cluster, topic, reset, position):
     with Consumer(cluster, {topic: 99}, reset=reset) as consumer:
-        assert consumer.poll(0.1) == {}
+        assert consumer.poll(PATIENCE) == {}
         assert consumer.positions == {topic: position}
 
 
@@ -83,7 +86,7 @@ def test_topic_that_is_not_there_ends_in_an_error(cluster_of):
     fake = FakeBroker()
     fake.handlers["Metadata"] = lambda version, request: metadata([fake], {})
     with Consumer(cluster_of(fake), {T0: 0}) as consumer, pytest.raises(RequestFailed, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        for _ in range(20):
+        for _ in range(1000):
             consumer.poll(0.01)
     fake.close()
 
@@ -122,7 +125,7 @@ def test_transactions_are_seen_as_kafkas_consumer_saw_them(golden, tmp_path, ver
             # Small fetches, so that transactions lie across them.
             with Consumer(cluster, {partition: 0}, isolation=isolation, partition_max_bytes=600) as consumer:
                 while consumer.positions[partition] < live[end]:
-                    for records in consumer.poll(5).values():
+                    for records in consumer.poll(PATIENCE).values():
                         found += [record.offset for record in records]
             assert spans(found) == live[column], partition
 
@@ -142,7 +145,7 @@ def test_directory_of_kafka_is_read_record_for_record(golden, tmp_path):
         Consumer(cluster, dict.fromkeys(partitions, 0)) as consumer,
     ):
         while sum(map(len, found.values())) < 1224:
-            for partition, records in consumer.poll(5).items():
+            for partition, records in consumer.poll(PATIENCE).items():
                 found[partition] += records
     for partition, records in found.items():
         segments = golden.expected(case, str(partition))["segments"]
@@ -182,10 +185,8 @@ def test_leader_that_has_nothing_does_not_hold_up_the_other(two, cluster_of):
     two[0].handlers["Fetch"] = lambda version, request: SILENCE
     two[1].handlers["Fetch"] = records(1)
     with Consumer(cluster_of(two[0]), {T0: 0, T1: 0}) as consumer:
-        started = time.monotonic()
         for _ in range(5):
-            assert list(consumer.poll(5)) == [T1]
-        assert time.monotonic() - started < 4
+            assert list(consumer.poll(PATIENCE)) == [T1]
         assert consumer.positions == {T0: 0, T1: 5}
     assert two[0].names().count("Fetch") == 1
 
@@ -206,7 +207,7 @@ def test_leader_that_went_away_is_waited_for_with_an_end(two, cluster_of, pauses
         broker.handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0]})
     two[0].handlers["Fetch"] = lambda version, request: CLOSE
     with Consumer(cluster_of(two[1]), {T0: 0}) as consumer, pytest.raises(BrokerUnavailable, match=f"{two[0].address} closed"):
-        for _ in range(20):
+        for _ in range(1000):
             assert consumer.poll(0.5) == {}
     assert len(pauses) == 9
 
@@ -218,8 +219,10 @@ def test_failing_partition_does_not_starve_the_others(two, cluster_of):
     two[1].handlers["Fetch"] = records(1)
     seen = []
     with Consumer(cluster_of(two[1]), {T0: 0, T1: 0}) as consumer:
-        for _ in range(40):
+        for _ in range(1000):
             seen += consumer.poll(0.5).get(T1, [])
+            if len(seen) >= 10:
+                break
         assert consumer.positions[T0] == 0
     assert len(seen) >= 10
 
@@ -240,22 +243,23 @@ def test_records_that_came_are_handed_out_before_an_error_ends_it(two, cluster_o
         broker.handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0, 0]})
     two[0].handlers["Fetch"] = both
     with Consumer(cluster_of(two[0]), {T0: 0, T1: 0}) as consumer:
-        assert list(consumer.poll(1)) == [T0]
+        assert list(consumer.poll(PATIENCE)) == [T0]
         with pytest.raises(RequestFailed, match=r"fetch of t-1 at offset 0: the broker answers TOPIC_AUTHORIZATION_FAILED"):
-            consumer.poll(1)
+            consumer.poll(PATIENCE)
 
 
 def test_leader_that_never_answers_is_given_up_at_its_deadline(two, cluster_of):
     for broker in two:
         broker.handlers["Metadata"] = lambda version, request: metadata(two, {"t": [0]})
     two[0].handlers["Fetch"] = lambda version, request: SILENCE
-    with (
-        Consumer(cluster_of(two[1], timeout=0.1), {T0: 0}) as consumer,
-        pytest.raises(BrokerUnavailable, match="did not answer a fetch"),
-    ):
+    now = 0.0
+    cluster = cluster_of(two[1])
+    cluster.retries = Retries(attempts=10, timeout=math.inf, sleep=lambda seconds: None, monotonic=lambda: now)
+    with Consumer(cluster, {T0: 0}) as consumer, pytest.raises(BrokerUnavailable, match="did not answer a fetch"):
         for _ in range(100):
             assert consumer.poll(0.01) == {}
-    assert two[0].names().count("Fetch") == 10
+            now += cluster.timeout + 1
+    until(lambda: two[0].names().count("Fetch") == 10)
 
 
 def test_partition_that_was_not_asked_for_is_ignored(two, cluster_of):
@@ -266,7 +270,7 @@ def test_partition_that_was_not_asked_for_is_ignored(two, cluster_of):
     )
     two[0].handlers["Fetch"] = lambda version, request: FetchResponse(responses=[Response(topic="t", partitions=[row])])
     with Consumer(cluster_of(two[0]), {T0: 0}) as consumer:
-        assert consumer.poll(0.1) == {}
+        assert consumer.poll(PATIENCE) == {}
         assert consumer.positions == {T0: 0}
 
 
@@ -278,7 +282,7 @@ def test_reset_asks_the_leader_for_its_end(two, cluster_of):
         topics=[Topic(name="t", partitions=[Topic.Partition(partition_index=0, offset=55)])]
     )
     with Consumer(cluster_of(two[0]), {T0: 4}, reset=EARLIEST) as consumer:
-        consumer.poll(1)
+        consumer.poll(PATIENCE)
         assert consumer.positions == {T0: 55}
     asked = [request for name, _, request in two[0].asked if name == "ListOffsets"]
     assert [part.timestamp for request in asked for topic in request.topics for part in topic.partitions] == [-2]

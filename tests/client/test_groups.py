@@ -22,6 +22,7 @@ from milepost.protocol.messages import (
 )
 from tests.client.fake_broker import FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_group_with_a_member_shows_who_has_what(broker, cluster, topic):
     )
     try:
         member.subscribe([topic])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while len(member.assignment()) < 2 and time.monotonic() < deadline:
             member.poll(0.1)
         described = describe_group(cluster, "live")

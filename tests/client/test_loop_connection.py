@@ -20,6 +20,7 @@ from milepost.protocol.messages import (
     SyncGroupResponse,
 )
 from tests.client.fake_broker import CLOSE, SILENCE, FakeBroker
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -51,11 +52,9 @@ class Asked:
         self.ended.append(response.error_code)
 
     def until(self, count: int) -> list[Any]:
-        for _ in range(500):
-            if len(self.ended) >= count:
-                return self.ended
-            self.loop.run_once(0.02)
-        raise AssertionError(f"{len(self.ended)} of {count} requests ended")
+        self.loop.run_until(lambda: len(self.ended) >= count, self.loop.monotonic() + PATIENCE)
+        assert len(self.ended) >= count, f"{len(self.ended)} of {count} requests ended"
+        return self.ended
 
 
 @pytest.fixture

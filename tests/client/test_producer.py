@@ -16,6 +16,7 @@ from milepost.protocol.messages import InitProducerIdResponse, ProduceResponse
 from milepost.record.batch import RecordBatch
 from tests.client.fake_broker import CLOSE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
+from tests.waiting import PATIENCE
 
 
 def read_all(cluster, topic: str, partitions: int, count: int):
@@ -23,7 +24,7 @@ def read_all(cluster, topic: str, partitions: int, count: int):
     found = {partition: [] for partition in positions}
     with Consumer(cluster, positions) as consumer:
         while sum(map(len, found.values())) < count:
-            for partition, records in consumer.poll(5).items():
+            for partition, records in consumer.poll(PATIENCE).items():
                 found[partition] += records
     return {partition.partition: records for partition, records in found.items()}
 

@@ -208,9 +208,9 @@ def test_gzip_members_in_a_row_are_one_stream():
 
 def test_gzip_of_many_tiny_members_takes_linear_time():
     members = gzip.compress(b"") * 20_000  # 400 kB, 8 s if each one copied the rest
-    started = time.perf_counter()
+    started = time.thread_time()
     assert decompress(Codec.GZIP, members) == b""
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize("garbage", [b"\0", b"garbage", b"\x1f\x8b"])

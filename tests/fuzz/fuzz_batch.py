@@ -1,4 +1,4 @@
-"""atheris target: batches of magic 2 from hostile bytes. Run it: `python tests/fuzz/fuzz_batch.py -max_total_time=60`.
+"""atheris target: batches of magic 2 from hostile bytes. Run it: `python -m tests.fuzz.fuzz_batch -max_total_time=60`.
 
 The first byte of an input chooses. Even: the rest is walked as it is. Odd: the rest is taken for one batch whose length, magic
 and CRC are put right first, because random bytes hardly ever get past a CRC. Then every record is decoded, and what decodes must
@@ -8,7 +8,6 @@ survive being written and read again. Only the errors named in ALLOWED may come 
 from __future__ import annotations
 
 import os
-import sys
 from types import FunctionType
 
 # The plain kernel can be instrumented, the compiled one cannot.
@@ -17,6 +16,8 @@ os.environ["MILEPOST_PURE"] = "1"
 import itertools
 
 import atheris
+
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost"]):
     from milepost.codec.crc32c import crc32c
@@ -73,5 +74,4 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

@@ -1,4 +1,4 @@
-"""atheris target: bodies through the whole broker. Run it: `python tests/fuzz/fuzz_broker.py CORPUS -atheris_runs=N`.
+"""atheris target: bodies through the whole broker. Run it: `python -m tests.fuzz.fuzz_broker CORPUS -atheris_runs=N`.
 
 The first four bytes are the API key and version, the rest is the body; those of requests that are not served are turned into
 others. The broker lives for `INPUTS_TO_A_BROKER` inputs, so that what one leaves behind meets the next.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 import shutil
 import struct
-import sys
 import tempfile
 from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost.broker", "milepost.coordinator", "milepost.replica", "milepost.log"]):
     from milepost.broker.dispatch import served_apis
@@ -67,5 +66,4 @@ if __name__ == "__main__":
     driven_broker.SLOW_SECONDS = 100
     logging.getLogger("milepost").addHandler(logging.NullHandler())
     logging.getLogger("milepost").propagate = False
-    atheris.Setup(sys.argv, Target().test_one_input)
-    atheris.Fuzz()
+    fuzz(Target().test_one_input)

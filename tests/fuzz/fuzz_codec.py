@@ -1,13 +1,13 @@
-"""atheris target: compressed streams and varints from hostile bytes. Run it: `python tests/fuzz/fuzz_codec.py -atheris_runs=N`.
+"""atheris target: compressed streams and varints from hostile bytes. Run it: `python -m tests.fuzz.fuzz_codec -atheris_runs=N`.
 
 The first byte chooses the codec and whether the stream gets its usual opening, without which few inputs get past the magic.
 """
 
 from __future__ import annotations
 
-import sys
-
 import atheris
+
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost"]):
     from milepost.codec.compression import Codec, compress, decompress
@@ -45,5 +45,4 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

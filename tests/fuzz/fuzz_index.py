@@ -1,4 +1,4 @@
-"""atheris target: index files from hostile bytes over a sound log. Run it: `python tests/fuzz/fuzz_index.py -max_total_time=60`.
+"""atheris target: index files from hostile bytes over a sound log. Run it: `python -m tests.fuzz.fuzz_index -max_total_time=60`.
 
 The first byte of an input says how many of the following go into the offset index; the rest is the time index, but for up to 68
 bytes at the end that become the transaction index when the first byte is odd. The log says it was left clean, so nothing is
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from types import FunctionType
 
@@ -18,6 +17,8 @@ from types import FunctionType
 os.environ["MILEPOST_PURE"] = "1"
 
 import atheris
+
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost.segment", "milepost.log.loading", "milepost.log.reading"]):
     from milepost.clock import ManualClock
@@ -64,5 +65,4 @@ def test_one_input(data: bytes) -> None:
 
 if __name__ == "__main__":
     write_log()
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

@@ -1,4 +1,4 @@
-"""atheris target: both kernels on hostile bytes. Run it: `python tests/fuzz/fuzz_kernel.py -atheris_runs=N`.
+"""atheris target: both kernels on hostile bytes. Run it: `python -m tests.fuzz.fuzz_kernel -atheris_runs=N`.
 
 The plain twin is instrumented and leads the search; the compiled one gets the same inputs and must answer alike, error for error.
 """
@@ -6,12 +6,12 @@ The plain twin is instrumented and leads the search; the compiled one gets the s
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import atheris
 
 import milepost.record.kernel as compiled
 from milepost.errors import InvalidArgument, InvalidRecord
+from tests.fuzz.coverage_guided import fuzz
 
 source = str(importlib.util.find_spec("milepost.record").submodule_search_locations[0]) + "/kernel.py"
 with atheris.instrument_imports(include=["plain_kernel"]):
@@ -54,5 +54,4 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

@@ -1,4 +1,4 @@
-"""atheris target: messages of magic 0 and 1 from hostile bytes. Run it: `python tests/fuzz/fuzz_legacy.py -max_total_time=60`.
+"""atheris target: messages of magic 0 and 1 from hostile bytes. Run it: `python -m tests.fuzz.fuzz_legacy -max_total_time=60`.
 
 The first byte of an input chooses. 0: the rest is walked as it is. Otherwise the rest is the run of inner messages of a
 wrapper whose magic (bit 0), codec (bits 1 and 2) and timestamp type (bit 3) it names, since random bytes hardly ever make a
@@ -7,9 +7,9 @@ compressed stream. Only the errors named in ALLOWED may come out.
 
 from __future__ import annotations
 
-import sys
-
 import atheris
+
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost"]):
     from milepost.codec.compression import Codec, compress
@@ -42,5 +42,4 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

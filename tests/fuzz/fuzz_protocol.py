@@ -1,4 +1,4 @@
-"""atheris target: frames from hostile bytes. Run it: `python tests/fuzz/fuzz_protocol.py -atheris_runs=N`.
+"""atheris target: frames from hostile bytes. Run it: `python -m tests.fuzz.fuzz_protocol -atheris_runs=N`.
 
 The first byte chooses what the rest is: a stream to be cut into frames, a request frame with its header, or a body, whose API,
 version and direction the next three bytes choose.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from typing import Any
 
 import atheris
+
+from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost"]):
     from milepost.errors import MalformedMessage, UnsupportedVersion
@@ -78,5 +79,4 @@ def test_one_input(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
+    fuzz(test_one_input)

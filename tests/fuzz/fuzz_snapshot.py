@@ -7,12 +7,11 @@ The bytes are tried as they are, and once more with the checksum made right: oth
 
 from __future__ import annotations
 
-import sys
-
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptSnapshot
 from milepost.log.producers import producer_entry
 from milepost.log.snapshot import decode_snapshot, encode_snapshot
+from tests.fuzz.coverage_guided import fuzz
 
 
 def with_right_crc(data: bytes) -> bytes:
@@ -42,5 +41,4 @@ if __name__ == "__main__":
     import atheris
 
     atheris.instrument_all()
-    atheris.Setup(sys.argv, one_input)
-    atheris.Fuzz()
+    fuzz(one_input)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +15,7 @@ from milepost.record.batch import RecordBatch
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch, rewrite_batch
 from milepost.record.records import Record
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 
 DAMAGE = (CorruptRecord, InvalidRecord, UnsupportedCompressionType)
 MAX_DECOMPRESSED = 1 << 20
@@ -113,15 +110,9 @@ def test_a_batch_cut_anywhere_never_gives_a_part_of_its_records(start, end):
         assert all(len(batch.records()) == 2 for batch in iter_batches(piece))
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("atheris") is None, reason="atheris is not installed (it has no wheel for every Python)"
-)
+@needs_atheris
 def test_coverage_guided_inputs_find_no_other_error(tmp_path):
     for codec in Codec:
         seed = build_batch(RecordBatch(WORKED).records(), codec=codec)
         (tmp_path / codec.name).write_bytes(b"\x01" + seed)
-    target = Path(__file__).with_name("fuzz_batch.py")
-    options = ["-runs=20000", "-seed=1", "-max_len=400", "-len_control=0", "-timeout=2", "-rss_limit_mb=1024"]
-    command = [sys.executable, str(target), *options, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr[-3000:]
+    run_target("fuzz_batch", tmp_path, tmp_path, "-runs=20000", "-seed=1", "-max_len=400", "-len_control=0", "-rss_limit_mb=1024")

@@ -6,11 +6,8 @@ The runs here are short and the same every time; those of `make trouble` are lon
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import struct
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +19,7 @@ from milepost.protocol.messages import MetadataRequest, ProduceRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.fuzz.broker_run import REQUESTS_TO_A_BROKER, run, served_versions, started
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 from tests.fuzz.driven_broker import START_MS, DrivenBroker, Link
 from tests.fuzz.hostile_batches import hostile_batch
 from tests.fuzz.hostile_requests import LYING_LENGTHS, Requests, recordings
@@ -165,24 +163,19 @@ def test_long_run_of_hostile_requests(tmp_path, worker, record_property):
 
 
 @pytest.mark.trouble
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
+@needs_atheris
 def test_long_coverage_guided_run(tmp_path):
     coverage_guided(tmp_path, 200_000)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
+@needs_atheris
 def test_coverage_guided_run(tmp_path):
     coverage_guided(tmp_path, 2_000)
 
 
 def coverage_guided(directory: Path, runs: int) -> None:
-    target = Path(__file__).with_name("fuzz_broker.py")
     corpus = directory / "corpus"
     corpus.mkdir()
     for (key, version), bodies in recordings().items():
         (corpus / f"{key}-{version}").write_bytes(struct.pack(">hh", key, version) + min(bodies, key=len))
-    limits = [f"-artifact_prefix={directory}/", f"-atheris_runs={runs}", "-max_len=1000", "-rss_limit_mb=1024", "-timeout=120"]
-    done = subprocess.run(
-        [sys.executable, target, corpus, *limits], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_target("fuzz_broker", directory, corpus, f"-atheris_runs={runs}", "-max_len=1000", "-rss_limit_mb=1024")

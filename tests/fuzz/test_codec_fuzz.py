@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +17,7 @@ from milepost.codec.varint import (
     write_varlong,
 )
 from milepost.errors import InvalidRecord
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 
 EXAMPLES = settings(max_examples=400)
 CODECS = st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -99,9 +94,6 @@ def test_numbers_from_random_bytes(data):
         assert size is None or size(value) == len(out)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
-def test_coverage_guided_run():
-    target = Path(__file__).with_name("fuzz_codec.py")
-    limits = ["-atheris_runs=20000", "-max_len=300", "-rss_limit_mb=512", "-timeout=2"]
-    run = subprocess.run([sys.executable, target, *limits], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
+@needs_atheris
+def test_coverage_guided_run(tmp_path):
+    run_target("fuzz_codec", tmp_path, "-atheris_runs=20000", "-max_len=300", "-rss_limit_mb=512")

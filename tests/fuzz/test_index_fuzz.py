@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import struct
-import subprocess
-import sys
 from bisect import bisect_right
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +17,7 @@ from milepost.record.kernel import check_entries
 from milepost.record.records import Record
 from milepost.segment.offset_index import OffsetIndex, OffsetPosition
 from milepost.segment.time_index import TimeIndex, TimestampOffset
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 
 INT_MAX = 2**31 - 1
 BASE = 1000
@@ -168,18 +164,11 @@ def test_garbage_in_the_indexes_moves_no_end_and_hides_no_record(sound, offsets,
         assert [log.find(time=5 * number).offset for number in range(24)] == list(range(24))
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("atheris") is None, reason="atheris is not installed (it has no wheel for every Python)"
-)
+@needs_atheris
 def test_coverage_guided_inputs_find_no_other_error(tmp_path):
     offsets = struct.pack(">iiii", 3, 162, 7, 324)
     times = struct.pack(">qiqi", 15, 3, 35, 7)
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "seed").write_bytes(bytes([len(offsets)]) + offsets + times)
-    target = Path(__file__).with_name("fuzz_index.py")
-    options = ["-runs=300", "-seed=1", "-max_len=300", "-len_control=0", "-timeout=5", "-rss_limit_mb=1024"]
-    command = [sys.executable, str(target), *options, str(corpus)]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path, env=environment)
-    assert run.returncode == 0, run.stderr[-3000:]
+    run_target("fuzz_index", tmp_path, corpus, "-runs=300", "-seed=1", "-max_len=300", "-len_control=0", "-rss_limit_mb=1024")

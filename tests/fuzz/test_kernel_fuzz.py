@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
 from array import array
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +11,7 @@ from hypothesis import strategies as st
 from milepost.codec.varint import read_varint, read_varlong
 from milepost.errors import InvalidArgument, InvalidRecord
 from tests.conftest import twin
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 
 EXAMPLES = settings(max_examples=400)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -186,9 +183,6 @@ def test_index_slots_from_any_bytes(twins, data, kind):
         assert twins[0].check_entries(data, answers[0], kind) == -1
 
 
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
-def test_coverage_guided_run():
-    target = Path(__file__).with_name("fuzz_kernel.py")
-    limits = ["-atheris_runs=20000", "-max_len=400", "-rss_limit_mb=512", "-timeout=2"]
-    run = subprocess.run([sys.executable, target, *limits], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
+@needs_atheris
+def test_coverage_guided_run(tmp_path):
+    run_target("fuzz_kernel", tmp_path, "-atheris_runs=20000", "-max_len=400", "-rss_limit_mb=512")

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +14,7 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_legacy
 from milepost.record.legacy import LegacyBatch
 from milepost.record.records import Record
+from tests.fuzz.coverage_guided import needs_atheris, run_target
 
 DAMAGE = (CorruptRecord, InvalidRecord, UnsupportedCompressionType)
 MAX_DECOMPRESSED = 1 << 20
@@ -92,15 +89,11 @@ def test_a_random_stream_in_a_wrapper_is_read_or_refused(magic, codec, stream):
         assert batch.records(MAX_DECOMPRESSED)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("atheris") is None, reason="atheris is not installed (it has no wheel for every Python)"
-)
+@needs_atheris
 def test_coverage_guided_inputs_find_no_other_error(tmp_path):
     (tmp_path / "plain").write_bytes(b"\x00" + V0 + V1)
     for choice in range(1, 16):
         (tmp_path / f"wrapper {choice}").write_bytes(bytes([choice]) + (V1 if choice & 1 else V0) * 2)
-    target = Path(__file__).with_name("fuzz_legacy.py")
-    options = ["-runs=20000", "-seed=1", "-max_len=400", "-len_control=0", "-timeout=2", "-rss_limit_mb=1024"]
-    command = [sys.executable, str(target), *options, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr[-3000:]
+    run_target(
+        "fuzz_legacy", tmp_path, tmp_path, "-runs=20000", "-seed=1", "-max_len=400", "-len_control=0", "-rss_limit_mb=1024"
+    )

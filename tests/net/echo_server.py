@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from milepost.net.request import Request
 from milepost.net.request_metrics import UNNAMED, RequestMeter
 from milepost.net.socket_server import Listener, ServerSettings, SocketServer
+from tests.waiting import PATIENCE
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 0)
 
@@ -20,7 +21,7 @@ class EchoServer:
     """What the first word of a frame asks for:
 
     later      answered after 50 ms     silent   not answered at all      slow   blocks the handler for 100 ms
-    throttled  answered, then a pause   close    the connection ends      bug    the handler raises
+    throttled N  answered, then N seconds of pause   close   the connection ends   bug   the handler raises
     hold       answered when `release` is set; it blocks the handler      big N  answered with N bytes
     aside      let go, answered after 50 ms   hasty  let go, answered after 10 ms
     """
@@ -65,7 +66,7 @@ class EchoServer:
             self.server.loop.later(0.05 if word == b"aside" else 0.01, lambda: self.answer(request, frame))
             request.let_go()
         elif word == b"throttled":
-            request.throttle_seconds = 0.2
+            request.throttle_seconds = float(frame.split(b" ")[1])
             self.answer(request, frame)
         elif word == b"bug":
             raise RuntimeError("a handler let this through")
@@ -75,7 +76,7 @@ class EchoServer:
             if word == b"slow":
                 time.sleep(0.1)
             elif word == b"hold":
-                assert self.release.wait(10)
+                assert self.release.wait(PATIENCE)
             self.answer(request, frame)
 
     def answer(self, request: Request, frame: bytes) -> None:
@@ -96,7 +97,7 @@ class EchoServer:
             return
         self.is_stopped = True
         self.server.stop()
-        self.thread.join(timeout=5)
+        self.thread.join(PATIENCE)
         self.server.shutdown()
 
 
@@ -116,7 +117,7 @@ class Client:
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE)
         self.socket.connect(("127.0.0.1", port))
 
     def send(self, *frames: bytes) -> None:
@@ -145,3 +146,7 @@ class Client:
 
     def close(self) -> None:
         self.socket.close()
+
+    def __del__(self) -> None:
+        # A test that failed has not come to closing it; its warning must not fail another test.
+        self.close()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.net.event_loop import READ, EventLoop
+from tests.waiting import PATIENCE
 
 
 class Time:
@@ -123,9 +124,9 @@ def test_task_and_timer_of_another_thread_wake_a_loop_that_waits():
     thread.start()
     loop.post(lambda: ran.append(threading.current_thread()))
     loop.later(0.01, lambda: (ran.append(threading.current_thread()), done.set()))
-    assert done.wait(5)
+    assert done.wait(PATIENCE)
     loop.stop()
-    thread.join(timeout=5)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert ran == [thread, thread]
     loop.close()
@@ -137,9 +138,9 @@ def test_timer_of_another_thread_can_be_cancelled():
     thread.start()
     loop.later(0.01, lambda: ran.append("cancelled")).cancel()
     loop.later(0.03, done.set)
-    assert done.wait(5)
+    assert done.wait(PATIENCE)
     loop.stop()
-    thread.join(timeout=5)
+    thread.join(PATIENCE)
     assert ran == []
     loop.close()
 

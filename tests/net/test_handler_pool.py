@@ -10,6 +10,7 @@ from milepost.errors import InvalidArgument
 from milepost.net.handler_pool import RequestHandlerPool
 from milepost.net.request_channel import PooledRequestChannel
 from tests.net.echo_server import Client, echo_server
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_handlers_that_are_no_longer_needed_end():
     pool = RequestHandlerPool(2, PooledRequestChannel(lambda request: None), lambda error: None)
     last = pool._handlers[-1].thread
     pool.resize(1)
-    last.join(timeout=5)
+    last.join(PATIENCE)
     assert not last.is_alive()
     pool.shutdown()
 
@@ -54,11 +55,11 @@ def test_without_a_pool_there_is_nothing_to_resize():
 
 
 def test_idle_time_is_that_of_one_handler_on_average():
+    start = time.monotonic()
     with echo_server(pooled=True, num_io_threads=2) as server:
         (pool,) = server.server._pools
-        time.sleep(0.7)
-        # Handlers look up from waiting every 0.3 seconds.
-        assert 0.3 <= pool.idle_seconds <= 0.8
+        until(lambda: pool.idle_seconds > 0.5)
+        assert pool.idle_seconds <= time.monotonic() - start
 
 
 def test_full_queue_stops_the_processor_and_the_requests_wait_in_their_sockets():
@@ -66,6 +67,7 @@ def test_full_queue_stops_the_processor_and_the_requests_wait_in_their_sockets()
         clients = [Client(server.port) for _ in range(8)]
         for client in clients:
             client.send(b"hold on")
+        until(lambda: server.handled == [b"hold on"] and len(server.server.data_requests) == 2)
         time.sleep(0.3)
         assert server.handled == [b"hold on"]
         assert len(server.server.data_requests) == 2
@@ -79,14 +81,13 @@ def test_handler_that_fails_while_the_queue_is_full_ends_the_server_all_the_same
     with echo_server(pooled=True, num_io_threads=1, queued_max_requests=1) as server:
         first = Client(server.port)
         first.send(b"hold on")
-        while not server.handled:
-            time.sleep(0.005)
+        until(lambda: server.handled)
         clients = [Client(server.port) for _ in range(5)]
         for client in clients:
             client.send(b"bug")
         time.sleep(0.1)
         server.release.set()
-        server.thread.join(timeout=5)
+        server.thread.join(PATIENCE)
         assert not server.thread.is_alive()
         assert isinstance(server.error, RuntimeError)
         for client in [first, *clients]:

@@ -15,6 +15,7 @@ from milepost.errors import PortUnavailable
 from milepost.net import http_server
 from milepost.net.event_loop import EventLoop
 from milepost.net.http_server import HttpServer, Page
+from tests.waiting import PATIENCE, until
 
 
 class Served:
@@ -41,12 +42,12 @@ class Served:
 
     def stop(self) -> None:
         self.loop.stop()
-        self.thread.join(timeout=5)
+        self.thread.join(PATIENCE)
         self.server.close()
         self.loop.close()
 
     def open(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
     def ask(self, data: bytes) -> bytes:
         """Everything that comes back until the server ends the connection."""
@@ -74,7 +75,7 @@ def served() -> Iterator[Served]:
 
 
 def test_page_is_answered_with_its_type_and_length(served):
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
     connection.request("GET", "/page")
     response = connection.getresponse()
     assert (response.status, response.read()) == (200, b"the page\n")
@@ -84,7 +85,7 @@ def test_page_is_answered_with_its_type_and_length(served):
 
 
 def test_connection_serves_one_request_after_the_other(served):
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
     for path, expected in (("/page", b"the page\n"), ("/later", b"at last\n"), ("/page?with=query", b"the page\n")):
         connection.request("GET", path)
         assert connection.getresponse().read() == expected
@@ -160,7 +161,7 @@ def test_large_page_reaches_a_client_that_reads_slowly(served):
 
 
 def until_closed(sock: socket.socket) -> None:
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE)
     with suppress(ConnectionResetError):
         assert read_all(sock) == b""
 
@@ -182,11 +183,9 @@ def test_client_that_asks_for_nothing_more_is_closed(served, monkeypatch):
 def test_client_that_does_not_read_is_closed(served, monkeypatch):
     monkeypatch.setattr(http_server, "SEND_SECONDS", 0.2)
     with served.open() as sock:
+        until(lambda: served.connections)
         sock.sendall(b"GET /large HTTP/1.1\r\n\r\n")
-        while not served.connections:
-            time.sleep(0.005)
-        while served.connections:
-            time.sleep(0.005)
+        until(lambda: not served.connections)
 
 
 def test_page_that_is_never_given_ends_the_connection(served, monkeypatch):
@@ -202,20 +201,17 @@ def test_client_that_leaves_before_its_page_is_there_changes_nothing(served):
         time.sleep(0.01)
     time.sleep(0.1)
     assert served.ask(b"GET /page HTTP/1.0\r\n\r\n").endswith(b"the page\n")
-    while served.connections:
-        time.sleep(0.005)
+    until(lambda: not served.connections)
 
 
 def test_more_connections_than_a_handful_are_closed_at_once(served):
     socks = [served.open() for _ in range(http_server.MOST_CONNECTIONS)]
-    while served.connections < http_server.MOST_CONNECTIONS:
-        time.sleep(0.005)
+    until(lambda: served.connections >= http_server.MOST_CONNECTIONS)
     with served.open() as one_more:
         until_closed(one_more)
     for sock in socks:
         sock.close()
-    while served.connections:
-        time.sleep(0.005)
+    until(lambda: not served.connections)
     assert served.ask(b"GET /page HTTP/1.0\r\n\r\n").endswith(b"the page\n")
 
 

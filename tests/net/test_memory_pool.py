@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-import time
 
 import pytest
 
 from milepost.net.memory_pool import MemoryPool
 from tests.net.echo_server import Client, EchoServer, echo_server
+from tests.waiting import PATIENCE, until
 
 modes = pytest.mark.parametrize("pooled", [False, True], ids=["inline", "pooled"])
 MB = 1 << 20
@@ -68,13 +68,6 @@ def start_of(frame: bytes, size: int) -> bytes:
     return (struct.pack(">i", len(frame)) + frame)[: 4 + size]
 
 
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.005)
-
-
 def starved(server: EchoServer) -> int:
     return sum(channel.is_starved for processor in server.server.processors for channel in list(processor.channels.values()))
 
@@ -86,14 +79,14 @@ def test_request_waits_in_its_socket_while_another_one_has_all_the_memory(pooled
         large, other = Client(server.port), Client(server.port)
         frame = b"x" * (3 * MB)
         large.socket.sendall(start_of(frame, 1000))
-        wait_until(lambda: pool.used == 4 + len(frame))
+        until(lambda: pool.used == 4 + len(frame))
         other.send(b"hello")
-        wait_until(lambda: starved(server) == 1)
+        until(lambda: starved(server) == 1)
         assert server.handled == []
         large.socket.sendall(frame[1000:])
         assert other.read() == b"hello"
         assert large.read() == frame
-        wait_until(lambda: pool.used == 0)
+        until(lambda: pool.used == 0)
         assert pool.depleted_seconds > 0
         large.close()
         other.close()
@@ -106,7 +99,7 @@ def test_request_larger_than_all_the_memory_there_is_comes_through(pooled):
         frame = bytes(range(256)) * 20_000
         assert client.ask(frame) == frame
         assert client.ask(b"and on") == b"and on"
-        wait_until(lambda: server.server.memory.used == 0)
+        until(lambda: server.server.memory.used == 0)
         client.close()
 
 
@@ -115,12 +108,12 @@ def test_connection_that_goes_away_gives_its_memory_back(pooled):
     with echo_server(pooled=pooled, queued_max_request_bytes=MB) as server:
         leaving, other = Client(server.port), Client(server.port)
         leaving.socket.sendall(start_of(b"x" * (2 * MB), 100))
-        wait_until(lambda: server.server.memory.available < 0)
+        until(lambda: server.server.memory.available < 0)
         other.send(b"hello")
-        wait_until(lambda: starved(server) == 1)
+        until(lambda: starved(server) == 1)
         leaving.close()
         assert other.read() == b"hello"
-        wait_until(lambda: server.server.memory.used == 0)
+        until(lambda: server.server.memory.used == 0)
         other.close()
 
 
@@ -130,13 +123,13 @@ def test_connection_that_goes_away_while_it_waits_is_noticed(pooled):
         holding, waiting = Client(server.port), Client(server.port)
         frame = b"x" * (2 * MB)
         holding.socket.sendall(start_of(frame, 100))
-        wait_until(lambda: server.server.memory.available < 0)
+        until(lambda: server.server.memory.available < 0)
         waiting.send(b"never read")
-        wait_until(lambda: starved(server) == 1)
+        until(lambda: starved(server) == 1)
         # An abortive close: the kernel reports it whatever was asked for.
         waiting.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         waiting.close()
-        wait_until(lambda: starved(server) == 0)
+        until(lambda: starved(server) == 0)
         holding.socket.sendall(frame[100:])
         assert holding.read() == frame
         assert server.handled == [frame]
@@ -161,11 +154,11 @@ def test_many_large_requests_at_once_all_come_through_in_turn(pooled):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(PATIENCE)
         assert answers == dict(enumerate(frames))
         # What there is, and what the last one that found something left may have taken beyond it.
         assert max(most_used) <= 2 * MB + 2 * (MB + 300_004)
-        wait_until(lambda: server.server.memory.used == 0)
+        until(lambda: server.server.memory.used == 0)
 
 
 def test_busy_connection_does_not_keep_the_memory_from_one_that_waits():
@@ -185,13 +178,13 @@ def test_busy_connection_does_not_keep_the_memory_from_one_that_waits():
         threads = [threading.Thread(target=send_on, daemon=True), threading.Thread(target=read_on, daemon=True)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(server.handled) > 3)
+        until(lambda: len(server.handled) > 3)
         for _ in range(5):
             assert waiting.ask(b"let me through") == b"let me through"
         stop.set()
-        threads[0].join(timeout=10)
+        threads[0].join(PATIENCE)
         busy.socket.shutdown(socket.SHUT_RDWR)
-        threads[1].join(timeout=10)
+        threads[1].join(PATIENCE)
         busy.close()
         waiting.close()
 
@@ -205,7 +198,7 @@ def test_control_plane_does_not_wait_for_memory():
     with echo_server(control=True, queued_max_request_bytes=MB) as server:
         large, control = Client(server.port), Client(server.control_port)
         large.socket.sendall(start_of(b"x" * (2 * MB), 100))
-        wait_until(lambda: server.server.memory.available < 0)
+        until(lambda: server.server.memory.available < 0)
         assert control.ask(b"still here") == b"still here"
         large.close()
         control.close()

@@ -58,7 +58,7 @@ def test_connection_that_ends_while_it_is_owed_answers_troubles_nobody():
         other.close()
 
 
-@pytest.mark.parametrize("word", [b"silent", b"throttled"])
+@pytest.mark.parametrize("word", [b"silent", b"throttled 0.1"])
 def test_what_follows_is_as_ever(word):
     with echo_server() as server:
         client = Client(server.port)

@@ -12,6 +12,7 @@ from milepost.net import processor as processor_module
 from milepost.net import socket_server
 from milepost.net.processor import MOST_WAITING_OUTPUT
 from tests.net.echo_server import Client, echo_server
+from tests.waiting import PATIENCE, until
 
 modes = pytest.mark.parametrize("pooled", [False, True], ids=["inline", "pooled"])
 
@@ -26,8 +27,7 @@ def channels(server):
 
 def wait_for_output(server):
     """Until a large answer is on its way."""
-    while not any(channel.out_bytes > 1_000_000 for channel in channels(server)):
-        time.sleep(0.005)
+    until(lambda: any(channel.out_bytes > 1_000_000 for channel in channels(server)))
 
 
 @modes
@@ -35,6 +35,7 @@ def test_client_that_does_not_read_gets_no_more_than_a_bounded_output(pooled):
     with echo_server(pooled=pooled) as server:
         client = Client(server.port, receive_buffer=SMALL)
         client.send(*[b"big 500000"] * 40)
+        until(lambda: any(channel.out_bytes for channel in channels(server)))
         time.sleep(0.3)
         (channel,) = channels(server)
         assert 0 < channel.out_bytes <= MOST_WAITING_OUTPUT + 500_004
@@ -55,14 +56,13 @@ def test_requests_behind_a_full_output_go_on_when_it_went_out_at_once(pooled, mo
 
 
 def test_client_that_takes_nothing_of_its_answer_for_too_long_is_closed(monkeypatch):
-    monkeypatch.setattr(processor_module, "STUCK_SECONDS", 1.5)
+    monkeypatch.setattr(processor_module, "STUCK_SECONDS", 5.0)
     with echo_server() as server:
         stuck, slow = Client(server.port, receive_buffer=SMALL), Client(server.port, receive_buffer=SMALL)
         stuck.send(b"big 3000000")
         slow.send(b"big 100000000")
         wait_for_output(server)
-        while len(channels(server)) < 2:
-            time.sleep(0.005)
+        until(lambda: len(channels(server)) >= 2)
         while len(channels(server)) == 2:
             # Slowly, but it takes something now and then.
             assert slow.socket.recv(50_000)
@@ -94,7 +94,7 @@ def test_answers_that_are_on_their_way_arrive_before_the_server_ends(pooled):
         stopping.start()
         assert client.read() == b"x" * 5_000_000
         assert client.read() is None
-        stopping.join(timeout=10)
+        stopping.join(PATIENCE)
         assert not stopping.is_alive()
         client.close()
 
@@ -103,18 +103,16 @@ def test_requests_in_the_queue_of_a_pool_are_answered_before_the_server_ends():
     with echo_server(pooled=True, num_io_threads=1) as server:
         clients = [Client(server.port) for _ in range(5)]
         clients[0].send(b"hold on")
-        while server.handled != [b"hold on"]:
-            time.sleep(0.005)
+        until(lambda: server.handled == [b"hold on"])
         for client in clients[1:]:
             client.send(b"hello")
-        while len(server.server.data_requests) < 4:
-            time.sleep(0.005)
+        until(lambda: len(server.server.data_requests) >= 4)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         time.sleep(0.05)
         server.release.set()
         assert [client.read() for client in clients] == [b"hold on", *[b"hello"] * 4]
-        stopping.join(timeout=10)
+        stopping.join(PATIENCE)
         assert not stopping.is_alive()
         for client in clients:
             client.close()
@@ -129,7 +127,7 @@ def test_client_that_does_not_read_cannot_keep_the_server_from_ending(pooled, mo
         wait_for_output(server)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
-        stopping.join(timeout=10)
+        stopping.join(PATIENCE)
         assert not stopping.is_alive()
         client.close()
 
@@ -143,12 +141,12 @@ def test_request_that_comes_while_the_server_ends_is_not_taken(pooled):
         wait_for_output(server)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
-        server.thread.join(timeout=5)
+        server.thread.join(PATIENCE)
         time.sleep(0.05)
         late.send(b"too late")
         assert client.read() == b"x" * 5_000_000
         assert late.read() is None
-        stopping.join(timeout=10)
+        stopping.join(PATIENCE)
         assert b"too late" not in server.handled
         client.close()
         late.close()

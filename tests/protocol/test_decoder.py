@@ -319,11 +319,11 @@ def test_length_that_lies_allocates_nothing():
 def test_megabyte_of_ff_is_refused_at_its_fifth_byte():
     frame = b"\xff" * (1 << 20)
     decoder = compiled.request_decoder(METADATA, 12)
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(10):
         with pytest.raises(MalformedMessage):
             decoder(frame, 0)
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.5
 
 
 def test_unknown_tags_of_a_large_frame_are_kept_in_linear_time():
@@ -332,8 +332,8 @@ def test_unknown_tags_of_a_large_frame_are_kept_in_linear_time():
     sizes = bytes([big & 0x7F | 0x80, big >> 7 & 0x7F | 0x80, big >> 14 & 0x7F | 0x80, big >> 21])
     rest = b"".join(bytes([0x80 | tag & 0x7F, tag >> 7, 0]) for tag in range(200, 1200))
     frame = bytes(25) + bytes.fromhex("010101") + bytes([0xE9, 0x07]) + bytes([5]) + sizes + bytes(big) + rest
-    start = time.perf_counter()
+    start = time.thread_time()
     body, end = compiled.request_decoder(FETCH, 12)(frame, 0)
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 1
     assert end == len(frame)
     assert len(body.unknown_tags) == 5 + big + 3000

@@ -16,7 +16,9 @@ def request(version, epoch=7, offset=2**40 + 3):
     part = FetchRequest.Topic.Partition(
         partition=5, current_leader_epoch=2, fetch_offset=offset, last_fetched_epoch=1, log_start_offset=9, partition_max_bytes=99
     )
-    topic = FetchRequest.Topic(topic="t" if version < 13 else "", topic_id=TOPIC_ID if version >= 13 else bytes(16), partitions=[part])
+    topic = FetchRequest.Topic(
+        topic="t" if version < 13 else "", topic_id=TOPIC_ID if version >= 13 else bytes(16), partitions=[part]
+    )
     body = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1000, session_id=77, session_epoch=epoch, topics=[topic])
     if version >= 15:
         body.replica_state = FetchRequest.ReplicaState(replica_id=3, replica_epoch=44)

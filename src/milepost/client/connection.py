@@ -73,9 +73,10 @@ class Connection:
 
     def receive(self, timeout: float | None = None) -> Any:
         """The answer to the oldest request that is open."""
-        deadline = self._monotonic() + (self.timeout if timeout is None else timeout)
+        patience = self.timeout if timeout is None else timeout
+        deadline = self._monotonic() + patience
         while not self._answers:
-            self._receive_some(deadline)
+            self._receive_some(deadline, patience)
         return self._answers.popleft().body
 
     def version_of(self, api: Api | str, highest: int | None = None) -> int:
@@ -115,7 +116,7 @@ class Connection:
         try:
             connected = socket.create_connection(self.address, timeout=self.timeout)
         except OSError as error:
-            raise BrokerUnavailable(f"no broker answers at {self.address}: {self._reason(error)}") from error
+            raise BrokerUnavailable(f"no broker answers at {self.address}: {self._reason(error, self.timeout)}") from error
         except (UnicodeError, ValueError, OverflowError) as error:
             raise BrokerUnavailable(f"{str(self.address)[:80]!r} is no address: {error}") from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -135,13 +136,13 @@ class Connection:
         except OSError as error:
             self.close()
             raise BrokerUnavailable(
-                f"{self.address}: the connection was lost while sending {BY_KEY[key].name}: {self._reason(error)}"
+                f"{self.address}: the connection was lost while sending {BY_KEY[key].name}: {self._reason(error, self.timeout)}"
             ) from error
         except BaseException:
             self.close()
             raise
 
-    def _receive_some(self, deadline: float) -> None:
+    def _receive_some(self, deadline: float, patience: float) -> None:
         connected = self._open_socket()
         try:
             left = deadline - self._monotonic()
@@ -154,7 +155,7 @@ class Connection:
             self._answers += self._frames.receive(data)
         except OSError as error:
             self.close()
-            raise BrokerUnavailable(f"{self.address} did not answer: {self._reason(error)}") from error
+            raise BrokerUnavailable(f"{self.address} did not answer: {self._reason(error, patience)}") from error
         except MalformedMessage as error:
             self.close()
             raise MalformedMessage(f"{self.address}: {error}; is a Kafka broker listening there, without TLS?") from error
@@ -162,9 +163,9 @@ class Connection:
             self.close()
             raise
 
-    def _reason(self, error: OSError) -> str:
+    def _reason(self, error: OSError, patience: float) -> str:
         if isinstance(error, TimeoutError):
-            return f"nothing came within {self.timeout:g} seconds"
+            return f"nothing came within {patience:g} seconds"
         return (error.strerror or str(error)).lower()
 
     # Versions.
