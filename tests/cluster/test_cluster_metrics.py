@@ -51,6 +51,7 @@ def test_sums_over_all_brokers_tell_what_happens(cluster):
         assert total(cluster, f"{manager}_atminisrpartitioncount") == PARTITIONS
         assert total(cluster, f"{controller}_preferredreplicaimbalancecount") == 1
         assert total(cluster, f"{controller}_offlinepartitionscount") == 0
+        assert total(cluster, "kafka_controller_controllerstats_leaderelectionrateandtimems_count") > 0
         cluster.brokers[victim].start()
         until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
         until(lambda: total(cluster, f"{manager}_isrexpands_total") >= PARTITIONS, "each came back in sync")

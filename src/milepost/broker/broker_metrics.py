@@ -18,7 +18,6 @@ from milepost.broker.metered_disk import MeteredDisk
 from milepost.files import Disk
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
-from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 from milepost.metrics.registry import Labels, Registry, Sample
 from milepost.replica.partition import Partition
@@ -194,7 +193,9 @@ class BrokerMetrics:
             lambda: facts.unclean_elections,
         )
         self.registry.summary(
-            MetricName("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs"), "Elections of leaders", Histogram()
+            MetricName("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs"),
+            "Time of a change of brokers, with the elections that it needs",
+            facts.election_times,
         )
 
     def _register_logs(self) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.metrics.histogram import Histogram
+
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.clustered import ClusteredBroker
@@ -23,6 +25,7 @@ class Alone:
     unreadable_znodes = 0
 
     def __init__(self, broker: Broker):
+        self.election_times = Histogram()
         self._replicas = broker.replicas
         self._cluster = broker.cluster
 
@@ -109,3 +112,7 @@ class AmongOthers:
     @property
     def unclean_elections(self) -> int:
         return 0 if self._context is None else self._context.unclean_elections
+
+    @property
+    def election_times(self) -> Histogram:
+        return self._broker.member.election_times.histogram

@@ -23,6 +23,7 @@ from typing import Any
 from milepost.clock import Clock
 from milepost.cluster import registration, settings
 from milepost.cluster.controller.controller import Controller
+from milepost.cluster.controller.election_times import ElectionTimes
 from milepost.cluster.controller.office import ControllerSettings
 from milepost.cluster.election import Deposed, Elected, Term, elect, read_controller, resign
 from milepost.cluster.registration import BrokerIdTaken
@@ -68,6 +69,7 @@ class Member:
         self.broker_id = given.controller.broker_id
         self.cluster = cluster
         self.controller: Controller | None = None
+        self.election_times = ElectionTimes(monotonic)
         self.broker_epoch = -1
         self.is_registered = False
         self.failure: Exception | None = None
@@ -267,7 +269,14 @@ class Member:
                 self._runner.run(resign(term))
 
         self.controller = Controller(
-            term, self.settings.controller, self._session, self._peers, self._timers, self._new_topic_id, deposed
+            term,
+            self.settings.controller,
+            self._session,
+            self._peers,
+            self._timers,
+            self._new_topic_id,
+            self.election_times,
+            deposed,
         )
         self.controller.start()
 

@@ -229,6 +229,15 @@ def test_new_controller_takes_over_from_what_is_in_zookeeper(town):
     assert told[-1].endswith("UpdateMetadata t:0(L2 e2 isr[2, 3] zk2) live [2, 3]")
 
 
+def test_changes_of_brokers_are_timed_beyond_a_term(town):
+    town.kill_broker(2)
+    times = town.election_times.histogram.count
+    assert times > 0
+    town.kill_broker(town.controller.office.settings.broker_id)
+    town.start_broker(2)
+    assert town.election_times.histogram.count > times
+
+
 def test_bounced_broker_is_treated_as_gone_and_come(town):
     town.create_topic("t", {0: (2, 3)})
     town.take_told()

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from milepost.cluster.controller.controller import Controller
+from milepost.cluster.controller.election_times import ElectionTimes
 from milepost.cluster.controller.office import ControllerSettings
 from milepost.cluster.election import Elected, elect
 from milepost.cluster.protocol_versions import protocol_versions
@@ -39,6 +40,7 @@ class Town:
         self.silent: set[int] = set()
         self.sessions: dict[int, ModelSession] = {}
         self.controllers: dict[int, Controller] = {}
+        self.election_times = ElectionTimes(self.turns.monotonic)
         self.errors: list[Exception] = []
         self.ids = count()
         admin = ModelSession(self.server, self.turns)
@@ -162,6 +164,7 @@ class Member:
                 town,
                 town.turns,
                 lambda: f"id{next(town.ids):020d}",
+                town.election_times,
                 town.errors.append,
             )
             town.controllers[self.broker_id] = controller

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from milepost.cluster.controller.broker_changes import BrokerChanges, read_brokers
 from milepost.cluster.controller.context import Replica
+from milepost.cluster.controller.election_times import ElectionTimes
 from milepost.cluster.controller.isr_changes import IsrChanges, Proposal, Verdict
 from milepost.cluster.controller.leader_moves import PREFERRED, LeaderMoves
 from milepost.cluster.controller.office import ControllerSettings, Office
@@ -54,6 +55,7 @@ class Controller:
         peers: Peers,
         timers: Timers,
         new_topic_id: Callable[[], str],
+        election_times: ElectionTimes,
         on_deposed: Callable[[Exception], object],
     ):
         self.office = Office(term, settings, peers, timers)
@@ -71,6 +73,7 @@ class Controller:
         self._asked = count()
         self._timers = timers
         self._rebalance: Cancellable | None = None
+        self._election_times = election_times
         self._on_deposed = on_deposed
         self._runner = Runner(session, self._failed)
         self.office.requests.on_leader_and_isr = self._told_to_lead
@@ -159,7 +162,7 @@ class Controller:
     def on_watch(self, event: WatchEvent) -> None:
         path = event.path
         if path == znodes.BROKER_IDS or path.startswith(f"{znodes.BROKER_IDS}/"):
-            self.run(self.brokers.changed())
+            self.run(self._election_times.of(self.brokers.changed()))
         elif path == znodes.TOPICS:
             self.run(self.topics.changed())
         elif path.startswith(f"{znodes.TOPICS}/"):
