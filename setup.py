@@ -46,10 +46,18 @@ class BuildKernel(build_ext):
         else:
             # An extension of an earlier build would be older than its source and still win the import.
             for extension in self.extensions if self.beside_source else ():
-                name = Path(self.get_ext_filename(extension.name)).name
-                SOURCES[extension.name].with_name(name).unlink(missing_ok=True)
+                self.in_source(extension).unlink(missing_ok=True)
             self.distribution.ext_modules[:] = self.extensions[:] = []
             say(f"milepost: using the pure Python kernel, which is slower, because {reason}, then install milepost again.")
+
+    def copy_extensions_to_source(self) -> None:
+        # A new file, not new bytes in the old one: whoever has loaded that goes on with it.
+        for extension in self.extensions:
+            self.in_source(extension).unlink(missing_ok=True)
+        super().copy_extensions_to_source()
+
+    def in_source(self, extension: Extension) -> Path:
+        return SOURCES[extension.name].with_name(Path(self.get_ext_filename(extension.name)).name)
 
     def prepared(self, extension: Extension) -> Extension:
         # cythonize makes new Extension objects; build_ext has already put its own marks on the old ones.
