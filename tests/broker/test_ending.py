@@ -47,7 +47,7 @@ def test_answer_that_is_on_its_way_arrives_although_the_broker_is_told_to_stop(t
         served.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         assert len(wire._read(size)) == size
-        assert served.process.wait(timeout=30) == 0
+        assert served.process.wait(timeout=180) == 0
     assert (tmp_path / CLEAN).exists()
 
 
@@ -59,7 +59,7 @@ def test_error_that_nobody_caught_ends_the_process_with_a_sentence(tmp_path, mod
         served = Served(process)
         with Wire(served.address) as wire:
             wire.socket.sendall(struct.pack(">ihhih4s", 14, 18, 0, 7, 4, b"wire"))
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=180)
     assert process.returncode == 3
     sentence = errors.splitlines()[-1]
     assert sentence.startswith(

@@ -32,7 +32,7 @@ def consumer(broker) -> Iterator[Wire]:
         yield wire
 
 
-def send_fetch(wire: Wire, offsets: dict[int, int], *, min_bytes: int = 1, max_wait_ms: int = 9000, **fields) -> None:
+def send_fetch(wire: Wire, offsets: dict[int, int], *, min_bytes: int = 1, max_wait_ms: int = 50_000, **fields) -> None:
     parts = [
         FetchRequest.Topic.Partition(partition=number, fetch_offset=offset, partition_max_bytes=1 << 20)
         for number, offset in offsets.items()
@@ -51,7 +51,7 @@ def sizes(response) -> dict[int, int]:
 
 def produce(wire: Wire, partition: int) -> None:
     part = ProduceRequest.TopicData.PartitionData(index=partition, records=BATCH)
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
     assert wire.ask(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
@@ -79,7 +79,7 @@ def test_a_partition_that_goes_wakes_whoever_waits_for_it(consumer, broker):
     send_fetch(consumer, {0: 0, 1: 0})
     done = threading.Event()
     broker.loop.post(lambda: (broker.delete_topic("t"), done.set()))
-    assert done.wait(5)
+    assert done.wait(60)
     assert answer(consumer).responses[0].partitions[0].error_code == 3
 
 
@@ -89,7 +89,7 @@ def test_a_topic_that_comes_back_is_read_anew_by_a_session(consumer, broker, wir
     session_id = answer(consumer).session_id
     done = threading.Event()
     broker.loop.post(lambda: (broker.delete_topic("t"), broker.create_topic("t"), done.set()))
-    assert done.wait(5)
+    assert done.wait(60)
     send_fetch(consumer, {}, session_id=session_id, session_epoch=1)
     part = answer(consumer).responses[0].partitions[0]
     assert (part.error_code, part.high_watermark) == (1, 0)

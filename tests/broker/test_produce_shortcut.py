@@ -58,7 +58,7 @@ def batch(*values: bytes, **settings) -> bytes:
 
 def request_of(data: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
     part = ProduceRequest.TopicData.PartitionData(index=partition, records=data)
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
 
 
 def answers(wire: Wire, requests: Sequence[ProduceRequest], version: int = 9) -> list[tuple[int, int, int]]:
@@ -164,7 +164,7 @@ def test_a_fetch_that_waits_is_woken(client, served):
     with Wire(served.bootstrap_servers) as waiting:
         part = FetchRequest.Topic.Partition(partition=0, fetch_offset=2, partition_max_bytes=1000)
         topics = [FetchRequest.Topic(topic="t", partitions=[part])]
-        waiting.send(FetchRequest(max_wait_ms=9000, min_bytes=1, topics=topics), 11)
+        waiting.send(FetchRequest(max_wait_ms=50_000, min_bytes=1, topics=topics), 11)
         answers(client, [request_of(batch(b"c"))])
         _, answer = frames.decode_response(1, 11, waiting.read_frame())
     assert answer.responses[0].partitions[0].high_watermark == 3
@@ -175,11 +175,11 @@ def test_a_topic_that_goes_while_requests_come(client, served):
     assert [code for _, code, _ in answers(client, requests)] == [0, 0, 0]
     done = threading.Event()
     served.loop.post(lambda: (served.delete_topic("t"), done.set()))
-    assert done.wait(5)
+    assert done.wait(60)
     assert [code for _, code, _ in answers(client, requests)] == [3, 3, 3]
     done.clear()
     served.loop.post(lambda: (served.create_topic("t"), done.set()))
-    assert done.wait(5)
+    assert done.wait(60)
     assert [offset for _, _, offset in answers(client, requests)] == [0, 1, 2]
 
 

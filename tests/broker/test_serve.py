@@ -42,7 +42,7 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """The exit code, and what it said after `ready`."""
         self.process.send_signal(number)
-        out, errors = self.process.communicate(timeout=30)
+        out, errors = self.process.communicate(timeout=180)
         return self.process.returncode, out, errors
 
 
@@ -58,7 +58,7 @@ def serving(data: Path, *arguments: str, port: int | None = 0) -> Iterator[Serve
 
 
 def refused(*arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=180, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
