@@ -35,6 +35,7 @@ class LimitedBroker:
     def __init__(self, directory: Path, descriptors: int):
         self._descriptors = descriptors
         self._command = [sys.executable, "-m", "milepost.cli", "serve", "--data", str(directory), "--port", "0"]
+        self._command += ["-X", "log.retention.ms=-1"]  # the records are of 2023
         self.errors = directory.parent / "errors"
         self.start()
 

@@ -58,7 +58,8 @@ class Talk:
         self.lines.append(f"# {text}")
 
     def topic(self, name: str, partitions: int = 2) -> None:
-        self._topic_ids[name] = create(self.wire, wanted(name, partitions))[0]
+        # The records are of 1970, and brokers begin to delete old ones after half a minute.
+        self._topic_ids[name] = create(self.wire, wanted(name, partitions, retention_ms="-1"))[0]
         # Kafka's answer may come before its partitions can be used.
         deadline = time.monotonic() + REST_SECONDS
         while any(self._listed(name, number).error_code for number in range(partitions)) and time.monotonic() < deadline:
