@@ -15,12 +15,7 @@ from milepost.broker.broker import Broker
 from milepost.files import Disk, HandlePool
 from tests.broker.wire import Wire
 
-SETTINGS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
-    "group.initial.rebalance.delay.ms": "0",
-    # Half a minute otherwise: records of long ago would be deleted while they are looked at.
-    "log.initial.task.delay.ms": "3600000",
-}
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
 
 
 class Brokers:

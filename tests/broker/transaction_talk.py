@@ -58,7 +58,7 @@ class Talk:
         self.lines.append(f"# {text}")
 
     def topic(self, name: str, partitions: int = 2) -> None:
-        # The records are of 1970, and brokers begin to delete old ones after half a minute.
+        # The records are of 1970, and Kafka begins to delete old ones half a minute after it has started.
         self._topic_ids[name] = create(self.wire, wanted(name, partitions, retention_ms="-1"))[0]
         # Kafka's answer may come before its partitions can be used.
         deadline = time.monotonic() + REST_SECONDS

@@ -17,8 +17,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "log.dirs": str(tmp_path_factory.mktemp("data")),
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "offsets.topic.num.partitions": "3",
-        # Half a minute otherwise: the records, which are of 2023, would be deleted.
-        "log.initial.task.delay.ms": "3600000",
         "group.initial.rebalance.delay.ms": "0",
     }
     with Broker(settings) as broker:
