@@ -6,7 +6,6 @@ The number of each is in its name. The longer stories of 38 to 42, 44, 47 and 50
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +26,7 @@ from milepost.protocol.messages import (
     MetadataRequest,
 )
 from tests.broker.conftest import Brokers
+from tests.broker.on_loop import on_loop
 from tests.broker.talking import (
     NOW,
     SMALL,
@@ -244,15 +244,12 @@ def test_45_idle_connection_is_closed_with_a_farewell(brokers):
 
 def let_time_pass(broker: Broker, seconds: float) -> None:
     """As far as the connections know."""
-    done = threading.Event()
 
     def pass_it() -> None:
         for channel in broker.server.processors[0].channels.values():
             channel.last_active -= seconds
-        done.set()
 
-    broker.loop.post(pass_it)
-    assert done.wait(60)
+    on_loop(broker, pass_it)
 
 
 def test_46_group_is_listed_once(wire, topic):

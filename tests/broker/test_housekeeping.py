@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -19,12 +18,11 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.held_disk import HeldDisk
+from tests.broker.on_loop import on_loop
 from tests.broker.topics import create, metadata, offset, wanted
 from tests.broker.wire import Wire
 from tests.quick_disk import QuickDisk
 from tests.waiting import PATIENCE, until
-
-T = TypeVar("T")
 
 COMPACTED = {
     "cleanup_policy": "compact",
@@ -38,20 +36,6 @@ AT_ONCE = {"log.initial.task.delay.ms": "0", "log.cleaner.backoff.ms": "0"}
 @pytest.fixture(autouse=True)
 def quick_ticks(monkeypatch):
     monkeypatch.setattr(housekeeping, "TICK_SECONDS", 0.01)
-
-
-def on_loop(broker: Broker, task: Callable[[], T]) -> T:
-    """What the task returns, on the thread that owns the logs."""
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(task())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    broker.loop.post(run)
-    return answer.result(PATIENCE)
 
 
 def put(wire: Wire, topic: str, pairs: dict[str, str], partition: int = 0, age_ms: int = 0) -> Any:

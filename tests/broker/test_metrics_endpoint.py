@@ -20,6 +20,7 @@ from milepost.client.producer import Producer
 from milepost.errors import PortUnavailable
 from milepost.metrics import prometheus
 from milepost.metrics.names import own
+from tests.broker.on_loop import on_loop
 from tests.broker.scraping import parse, scrape
 from tests.broker.test_serve import COMMAND, refused, serving
 from tests.broker.topics import create, produce, wanted
@@ -98,9 +99,7 @@ def test_topic_that_goes_away_while_the_text_is_made_does_no_harm(brokers, monke
     with Wire(broker.bootstrap_servers) as wire, ThreadPoolExecutor(1) as pool:
         create(wire, wanted("t", 50))
         scraping = pool.submit(get, broker.metrics_endpoint.url)
-        done = threading.Event()
-        broker.loop.post(lambda: (broker.delete_topic("t"), done.set()))
-        assert done.wait(60)
+        on_loop(broker, lambda: broker.delete_topic("t"))
         assert parse(scraping.result()[1]).value("kafka_server_kafkaserver_brokerstate") == 3
 
 

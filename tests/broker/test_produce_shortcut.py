@@ -6,7 +6,6 @@ Whatever the way, the answers and the log are the same: every test here runs on 
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Sequence
 
 import pytest
@@ -19,6 +18,7 @@ from milepost.protocol.messages import FetchRequest, InitProducerIdRequest, Meta
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from tests.broker.on_loop import on_loop
 from tests.broker.wire import Wire
 from tests.conftest import twin
 
@@ -91,7 +91,8 @@ def test_many_requests_at_once_get_their_offsets_in_order(client, version):
 
 def test_shortcut_is_there_when_it_should_be(way, client, served):
     answers(client, [request_of(batch(b"first")), request_of(batch(b"second"))])
-    channels = [channel for processor in served.server.processors for channel in processor.channels.values()]
+    processors = served.server.processors
+    channels = on_loop(served, lambda: [channel for processor in processors for channel in processor.channels.values()])
     assert any(channel.shortcut is not None for channel in channels) == (way in ("compiled", "pure"))
 
 
@@ -173,13 +174,9 @@ def test_a_fetch_that_waits_is_woken(client, served):
 def test_a_topic_that_goes_while_requests_come(client, served):
     requests = [request_of(batch(b"a"))] * 3
     assert [code for _, code, _ in answers(client, requests)] == [0, 0, 0]
-    done = threading.Event()
-    served.loop.post(lambda: (served.delete_topic("t"), done.set()))
-    assert done.wait(60)
+    on_loop(served, lambda: served.delete_topic("t"))
     assert [code for _, code, _ in answers(client, requests)] == [3, 3, 3]
-    done.clear()
-    served.loop.post(lambda: (served.create_topic("t"), done.set()))
-    assert done.wait(60)
+    on_loop(served, lambda: served.create_topic("t"))
     assert [offset for _, _, offset in answers(client, requests)] == [0, 1, 2]
 
 
@@ -194,6 +191,6 @@ def test_requests_in_pieces_of_any_size(client):
 
 def test_what_was_answered_is_counted(client, served):
     answers(client, [request_of(batch(b"a", b"b"))] * 20)
-    topic = served.replicas.topic_metrics.of("t")
+    topic = on_loop(served, lambda: served.replicas.topic_metrics.of("t"))
     assert (topic.produce_requests, topic.messages_in) == (20, 40)
     assert topic.bytes_in == 20 * len(batch(b"a", b"b"))

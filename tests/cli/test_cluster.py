@@ -22,10 +22,12 @@ def directory(kafka_zookeeper, tmp_path_factory):
     """Of a cluster that runs. Where Java is missing `kafka_zookeeper` has skipped already."""
     directory = tmp_path_factory.mktemp("clusters") / "new" / "cluster"
     started = milepost("cluster", "start", "--data", directory, "--port-base", 0)
-    assert started.code == 0, started.errors
-    assert [line.split()[0] for line in started.lines] == ["data", "ZooKeeper", "broker", "broker", "broker", "for", "up"]
-    yield directory
-    milepost("cluster", "stop", "--data", directory)
+    try:
+        assert started.code == 0, started.errors
+        assert [line.split()[0] for line in started.lines] == ["data", "ZooKeeper", "broker", "broker", "broker", "for", "up"]
+        yield directory
+    finally:
+        milepost("cluster", "stop", "--data", directory)
 
 
 @pytest.fixture

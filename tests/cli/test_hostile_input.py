@@ -116,7 +116,7 @@ def test_a_bomb_is_defused(tmp_path: Path, codec: Codec) -> None:
     assert ran.code == 1
     assert "134217728" in ran.lines[0]
     assert run("dump", "--print-data-log", log_of(directory)).code == 1
-    assert time.thread_time() - start < 10
+    assert time.thread_time() - start < 30
 
 
 @pytest.mark.parametrize("seed", range(20))
