@@ -73,6 +73,7 @@ class RdkafkaCopier(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "transactional.id": "copier",
                 "message.timeout.ms": 300_000,
+                "transaction.timeout.ms": 300_000,
                 "linger.ms": 0,
                 **LASTING,
             }

@@ -199,7 +199,9 @@ def test_clients_with_the_old_id_of_a_topic_are_told_and_find_the_new_one(wire):
     assert [(each.topic_id, each.partitions[0].error_code) for each in fetched] == [(before, 100), (after, 0)]
 
 
-def test_consumer_goes_on_with_a_topic_that_was_created_again(broker):
+def test_consumer_goes_on_with_a_topic_that_was_created_again(brokers):
+    # Or the producer, which asks for its topics all the time, has it created before we do.
+    broker = brokers.start({"auto.create.topics.enable": "false"})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "topic.metadata.refresh.interval.ms": 200})
     settings = {"auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 200, "group.id": "g"}
