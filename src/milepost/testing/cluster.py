@@ -16,6 +16,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
@@ -171,8 +172,10 @@ class Clusters:
         return cluster
 
     def end(self) -> None:
-        for cluster in self._made:
-            cluster.end()
+        """All of them, also when one does not end well."""
+        with ExitStack() as stack:
+            for cluster in self._made:
+                stack.callback(cluster.end)
 
 
 _chroots = count(1)
