@@ -233,15 +233,16 @@ def test_peers_that_reset(broker):
 def test_peers_that_hang_up_while_they_wait_cost_no_work(broker):
     """A socket that is gone is reported ready for ever; one that is closed is not."""
     waiting = fetch_frame(f"quiet-{broker.port}", max_wait_ms=20_000, min_bytes=1)
-    with broker.wire() as wire:
+    with contextlib.ExitStack() as stack:
+        wire = stack.enter_context(broker.wire())
         wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=f"quiet-{broker.port}")]), 12)
-    before = broker.measure().sockets
-    strangers = [broker.connect().send_bytes(waiting) for _ in range(50)]
-    until(lambda: broker.measure().sockets >= before + 50)
-    broker.healthy.get_on(10)
-    for stranger in strangers:
-        stranger.abort()
-    until(lambda: broker.measure().sockets <= before)
+        before = broker.measure().sockets
+        strangers = [stack.enter_context(broker.connect()).send_bytes(waiting) for _ in range(50)]
+        until(lambda: broker.measure().sockets >= before + 50)
+        broker.healthy.get_on(10)
+        for stranger in strangers:
+            stranger.abort()
+        until(lambda: broker.measure().sockets <= before)
 
 
 @both_modes
