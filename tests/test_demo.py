@@ -145,7 +145,7 @@ def test_make_demo_runs_the_module_and_the_pipeline_leaves_what_it_names(tmp_pat
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()
     assert "$(BIN)/python -m milepost.demo" in makefile
     command = [sys.executable, "-m", "milepost.demo"]
-    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     assert process.stdout.startswith("The topic page_visits with 5 partitions, in ./milepost-demo\n")
@@ -159,6 +159,6 @@ def test_make_demo_runs_the_module_and_the_pipeline_leaves_what_it_names(tmp_pat
         assert (tmp_path / place).exists(), place
     dry_run = next(command for command in proposed(process.stdout) if command[0] == "pipeline")
     shown = subprocess.run(
-        [sys.executable, "-m", "milepost.cli", *dry_run], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "milepost.cli", *dry_run], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert shown.returncode == 0, shown.stderr

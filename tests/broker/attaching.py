@@ -13,7 +13,7 @@ from milepost.broker.attached import AttachedBroker
 from milepost.broker.broker import Broker
 from tests.golden_log.golden_case import digests
 
-SECONDS = 15
+SECONDS = 60
 FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +17,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.broker.killed import LASTING, PARTITIONS, PASSING
 from tests.clients.java_tools import java_command
+from tests.waiting import PROCESS_PATIENCE
 
 SOURCE = Path(__file__).parent / "java" / "ExactlyOnce.java"
 BATCH = 200
-END_SECONDS = 60
+END_SECONDS = 120
 
 
 class Copier(Protocol):
@@ -34,6 +37,19 @@ class Copier(Protocol):
 
     def is_alive(self) -> bool: ...
 
+    def stop(self) -> None:
+        """It need not be done."""
+
+
+@contextmanager
+def copying(copier: Copier) -> Iterator[None]:
+    copier.start()
+    try:
+        yield
+    finally:
+        copier.stop()
+        copier.join(PROCESS_PATIENCE)
+
 
 class RdkafkaCopier(threading.Thread):
     def __init__(self, bootstrap: str, wanted: int):
@@ -41,6 +57,7 @@ class RdkafkaCopier(threading.Thread):
         self.wanted = wanted
         self.copied = self.transactions = self.aborted = 0
         self.fault: str | None = None
+        self._is_stopped = False
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -55,7 +72,8 @@ class RdkafkaCopier(threading.Thread):
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": "copier",
-                "message.timeout.ms": 60_000,
+                "message.timeout.ms": 300_000,
+                "transaction.timeout.ms": 300_000,
                 "linger.ms": 0,
                 **LASTING,
             }
@@ -65,7 +83,7 @@ class RdkafkaCopier(threading.Thread):
         try:
             self._again(lambda: self._producer.init_transactions(END_SECONDS))
             self._consumer.subscribe(["in"])
-            while self.copied < self.wanted:
+            while self.copied < self.wanted and not self._is_stopped:
                 messages = [message for message in self._consumer.consume(BATCH, 0.1) if self._is_record(message)]
                 if messages:
                     self._copy(messages)
@@ -73,6 +91,9 @@ class RdkafkaCopier(threading.Thread):
             self.fault = repr(error)
         finally:
             self._consumer.close()
+
+    def stop(self) -> None:
+        self._is_stopped = True
 
     @staticmethod
     def _is_record(message) -> bool:
@@ -101,13 +122,12 @@ class RdkafkaCopier(threading.Thread):
             self.copied += len(messages)
             self.transactions += 1
 
-    @staticmethod
-    def _again(step) -> None:
+    def _again(self, step) -> None:
         while True:
             try:
                 step()
             except KafkaException as failed:
-                if not failed.args[0].retriable() or failed.args[0].txn_requires_abort():
+                if self._is_stopped or not failed.args[0].retriable() or failed.args[0].txn_requires_abort():
                     raise
             else:
                 return
@@ -118,10 +138,14 @@ class JavaCopier(threading.Thread):
         super().__init__(name="copier", daemon=True)
         self.copied = self.transactions = self.aborted = 0
         self.fault: str | None = None
-        self._command = java_command("4.3.0", str(SOURCE), bootstrap, group_protocol, str(wanted))
+        command = java_command("4.3.0", str(SOURCE), bootstrap, group_protocol, str(wanted))
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def stop(self) -> None:
+        self._process.kill()
 
     def run(self) -> None:
-        with subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with self._process as process:
             assert process.stdout is not None and process.stderr is not None
             for line in process.stdout:
                 word, _, rest = line.strip().partition(" ")
@@ -146,7 +170,7 @@ class Source:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "queue.buffering.max.messages": 1_000_000,
-                "message.timeout.ms": 120_000,
+                "message.timeout.ms": 300_000,
                 "linger.ms": 0,
                 **LASTING,
             }
@@ -159,7 +183,7 @@ class Source:
         self._producer.poll(0)
 
     def end(self) -> None:
-        assert self._producer.flush(120) == 0
+        assert self._producer.flush(300) == 0
         assert self._failures == []
 
     def _delivered(self, error: KafkaError | None, _: object) -> None:

@@ -38,7 +38,7 @@ class HeldDisk(Disk):
         name = self._names[fd]
         if self._held and name.endswith(self._held) and not self._go.is_set():
             self.is_waited_for.set()
-            assert self._go.wait(30), "nobody let the fsync go"
+            assert self._go.wait(120), "nobody let the fsync go"
         if self.broken and name.endswith(self.broken):
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
         self.syncs[name] += 1

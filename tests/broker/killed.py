@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,9 +15,10 @@ from confluent_kafka import Consumer, KafkaError
 
 from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
+from tests.ports import held_port
+from tests.waiting import PROCESS_PATIENCE
 
 PARTITIONS = 2
-READY_SECONDS = 60
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -46,10 +46,8 @@ LASTING = {
 class KilledBroker:
     """`milepost serve` in a process of its own, on the same port and over the same directory every time."""
 
-    def __init__(self, directory: Path, settings: dict[str, str]):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+    def __init__(self, directory: Path, port: int, settings: dict[str, str]):
+        self.port = port
         self.errors = directory / "broker.err"
         self.kills = 0
         self._command = [
@@ -95,7 +93,7 @@ class KilledBroker:
 
     def _end(self, with_signal: signal.Signals) -> int:
         self.process.send_signal(with_signal)
-        code = self.process.wait(30)
+        code = self.process.wait(PROCESS_PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -103,20 +101,21 @@ class KilledBroker:
 
 @contextlib.contextmanager
 def killed_broker(directory: Path, *topics: str, settings: dict[str, str] | None = None) -> Iterator[KilledBroker]:
-    broker = KilledBroker(directory, settings or {})
-    broker.start()
-    try:
-        with Wire(broker.bootstrap) as wire:
-            create(wire, *(wanted(topic, PARTITIONS) for topic in topics))
-        yield broker
-    except BaseException:
-        print(broker.errors.read_text(encoding="utf-8", errors="replace")[-4000:])  # shown by pytest with what failed
-        broker.process.kill()
-        broker.process.wait()
-        assert broker.process.stdout is not None
-        broker.process.stdout.close()
-        raise
-    broker.stop()
+    with held_port() as port:
+        broker = KilledBroker(directory, port, settings or {})
+        broker.start()
+        try:
+            with Wire(broker.bootstrap) as wire:
+                create(wire, *(wanted(topic, PARTITIONS) for topic in topics))
+            yield broker
+        except BaseException:
+            print(broker.errors.read_text(encoding="utf-8", errors="replace")[-4000:])  # shown by pytest with what failed
+            broker.process.kill()
+            broker.process.wait()
+            assert broker.process.stdout is not None
+            broker.process.stdout.close()
+            raise
+        broker.stop()
 
 
 class Reader(threading.Thread):
@@ -166,30 +165,38 @@ class Reader(threading.Thread):
             f"{message.topic()}-{message.partition()}: offset {message.offset()} was {known}, now {int(message.value())}"
         )
 
-    def end(self) -> None:
+    def leave(self) -> None:
         self._is_over.set()
-        self.join(60)
+        self.join(PROCESS_PATIENCE)
         assert not self.is_alive(), "a reader does not end"
+
+    def end(self) -> None:
+        self.leave()
         if self.fault is not None:
             raise self.fault
 
 
 class Readers:
-    """Two of them, from `start` to `values`."""
+    """Two of them, from the start of the `with` block to `values`."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: str):
         self._found: dict[int, dict[int, int]] = {}
         self._members = [Reader(bootstrap, topic, self._found, **settings) for _ in range(2)]
 
-    def start(self) -> None:
+    def __enter__(self) -> Readers:
         for member in self._members:
             member.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self._members:
+            member.leave()
 
     @property
     def count(self) -> int:
         return sum(map(len, list(self._found.values())))
 
-    def values(self, wanted: int, seconds: float = 120) -> dict[int, list[int]]:
+    def values(self, wanted: int, seconds: float = 300) -> dict[int, list[int]]:
         """What they have read of each partition, in the order of the log, once it is as much as was wanted, and a moment later."""
         deadline = time.monotonic() + seconds
         while self.count < wanted and time.monotonic() < deadline and all(member.fault is None for member in self._members):

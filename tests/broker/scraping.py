@@ -40,6 +40,6 @@ def scrape(target: Broker | str) -> Scrape:
     if isinstance(target, Broker):
         assert target.metrics_endpoint is not None
         target = target.metrics_endpoint.url
-    with urllib.request.urlopen(target, timeout=10) as response:
+    with urllib.request.urlopen(target, timeout=60) as response:
         assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         return parse(response.read().decode())

@@ -26,7 +26,7 @@ from milepost.record.records import Record
 from tests.broker.wire import Wire
 
 TOPIC = "visits"
-FOUR_SECONDS = 4000
+A_MINUTE = 60_000
 SMALL = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
 NOW = int(time.time() * 1000)
 """The first record of a batch is of this time, the next of a millisecond later. Older ones would roll segments."""
@@ -49,7 +49,7 @@ def produce_request(records: bytes, topic: str = TOPIC, acks: int = -1, transact
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
-        timeout_ms=FOUR_SECONDS,
+        timeout_ms=A_MINUTE,
         topic_data=[data(name=topic, partition_data=[part])],
     )
 
@@ -133,8 +133,8 @@ def join_request(group: str, member: str = "") -> JoinGroupRequest:
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"subscription")]
     return JoinGroupRequest(
         group_id=group,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
+        session_timeout_ms=A_MINUTE,
+        rebalance_timeout_ms=A_MINUTE,
         member_id=member,
         protocol_type="consumer",
         protocols=protocols,

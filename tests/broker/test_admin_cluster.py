@@ -140,7 +140,7 @@ def test_no_election_is_needed_where_there_is_one_replica(wire, version, electio
         ElectLeadersRequest.TopicPartition(topic="visits", partitions=[0, 9]),
         ElectLeadersRequest.TopicPartition(topic="nope", partitions=[0]),
     ]
-    request = ElectLeadersRequest(election_type=election_type if version else 0, topic_partitions=asked, timeout_ms=5000)
+    request = ElectLeadersRequest(election_type=election_type if version else 0, topic_partitions=asked, timeout_ms=60_000)
     response = wire.ask(request, version)
     assert response.error_code == 0
     assert [
@@ -151,14 +151,14 @@ def test_no_election_is_needed_where_there_is_one_replica(wire, version, electio
 
 def test_no_partition_of_all_needs_an_election(wire):
     create(wire, wanted("visits"))
-    response = wire.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=5000), 2)
+    response = wire.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=60_000), 2)
     assert (response.error_code, response.replica_election_results) == (0, [])
 
 
 def test_election_of_an_unknown_kind_is_refused(wire):
     create(wire, wanted("visits"))
     asked = [ElectLeadersRequest.TopicPartition(topic="visits", partitions=[0])]
-    response = wire.ask(ElectLeadersRequest(election_type=7, topic_partitions=asked, timeout_ms=5000), 2)
+    response = wire.ask(ElectLeadersRequest(election_type=7, topic_partitions=asked, timeout_ms=60_000), 2)
     assert response.error_code == 42
     assert response.replica_election_results[0].partition_result[0].error_code == 42
 
@@ -167,5 +167,5 @@ def test_nothing_is_being_reassigned(wire):
     create(wire, wanted("visits"))
     topic = ListPartitionReassignmentsRequest.Topic(name="visits", partition_indexes=[0])
     for topics in (None, [topic]):
-        response = wire.ask(ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics), 0)
+        response = wire.ask(ListPartitionReassignmentsRequest(timeout_ms=60_000, topics=topics), 0)
         assert (response.error_code, response.error_message, response.topics) == (0, None, [])

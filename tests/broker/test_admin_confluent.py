@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-SECONDS = 10
+SECONDS = 60
 
 
 @pytest.fixture

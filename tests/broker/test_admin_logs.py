@@ -26,7 +26,7 @@ def delete(wire: Wire, topic: str, *partitions: tuple[int, int], version: int = 
     """(partition, low watermark, error code) for each (partition, offset)."""
     asked = DeleteRecordsRequest.Topic
     below = [asked.Partition(partition_index=number, offset=offset) for number, offset in partitions]
-    (answer,) = wire.ask(DeleteRecordsRequest(topics=[asked(name=topic, partitions=below)], timeout_ms=5000), version).topics
+    (answer,) = wire.ask(DeleteRecordsRequest(topics=[asked(name=topic, partitions=below)], timeout_ms=60_000), version).topics
     assert answer.name == topic
     return [(part.partition_index, part.low_watermark, part.error_code) for part in answer.partitions]
 

@@ -15,7 +15,7 @@ Assignment = CreateTopicsRequest.Topic.Assignment
 
 
 def ask(wire: Wire, *topics: CreateTopicsRequest.Topic, version: int = 7, validate_only: bool = False):
-    return wire.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=5000, validate_only=validate_only), version).topics
+    return wire.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=60_000, validate_only=validate_only), version).topics
 
 
 def assigned(name: str, *replicas: tuple[int, list[int]], partitions: int = -1, factor: int = -1):
@@ -152,12 +152,12 @@ def test_topic_id_is_a_uuid_of_version_4(wire):
 
 def delete(wire: Wire, *topics: str | bytes, version: int = 6):
     if version < 6:
-        return wire.ask(DeleteTopicsRequest(topic_names=list(topics), timeout_ms=5000), version).responses
+        return wire.ask(DeleteTopicsRequest(topic_names=list(topics), timeout_ms=60_000), version).responses
     named = [
         DeleteTopicsRequest.Topic(topic_id=topic) if isinstance(topic, bytes) else DeleteTopicsRequest.Topic(name=topic)
         for topic in topics
     ]
-    return wire.ask(DeleteTopicsRequest(topics=named, timeout_ms=5000), version).responses
+    return wire.ask(DeleteTopicsRequest(topics=named, timeout_ms=60_000), version).responses
 
 
 @pytest.mark.parametrize("version", range(1, 7))
@@ -178,7 +178,7 @@ def test_topic_is_deleted_by_its_id(wire):
 def test_name_and_id_together_or_neither_are_refused(wire):
     (topic_id,) = create(wire, wanted("visits"))
     topics = [DeleteTopicsRequest.Topic(name="visits", topic_id=topic_id), DeleteTopicsRequest.Topic()]
-    answers = wire.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5000), 6).responses
+    answers = wire.ask(DeleteTopicsRequest(topics=topics, timeout_ms=60_000), 6).responses
     assert [answer.error_code for answer in answers] == [42, 42]
     assert [topic.name for topic in metadata(wire)] == ["visits"]
 
@@ -217,7 +217,7 @@ def grow(
     topic = CreatePartitionsRequest.Topic
     lists = None if assignments is None else [topic.Assignment(broker_ids=brokers) for brokers in assignments]
     request = CreatePartitionsRequest(
-        topics=[topic(name=name, count=count, assignments=lists)], timeout_ms=5000, validate_only=validate_only
+        topics=[topic(name=name, count=count, assignments=lists)], timeout_ms=60_000, validate_only=validate_only
     )
     (result,) = wire.ask(request, version).results
     return result
@@ -261,7 +261,7 @@ def test_missing_topic_does_not_grow_and_one_that_comes_twice_neither(wire):
     create(wire, wanted("visits", 2))
     assert grow(wire, "nope", 3).error_code == 3
     topics = [CreatePartitionsRequest.Topic(name="visits", count=count, assignments=None) for count in (3, 4)]
-    results = wire.ask(CreatePartitionsRequest(topics=topics, timeout_ms=5000), 3).results
+    results = wire.ask(CreatePartitionsRequest(topics=topics, timeout_ms=60_000), 3).results
     assert [(result.name, result.error_code) for result in results] == [("visits", 42)]
 
 

@@ -115,7 +115,7 @@ def produced(acks: int) -> ProduceRequest:
     batch = memoryview(build_batch([Record(0, 1, None, b"x")]))
     Topic = ProduceRequest.TopicData
     topic = Topic(name="page_visits", partition_data=[Topic.PartitionData(index=0, records=batch)])
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[topic])
 
 
 def requests(version: int) -> dict[str, Message]:

@@ -6,8 +6,6 @@ The number of each is in its name. The longer stories of 38 to 42, 44, 47 and 50
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +26,7 @@ from milepost.protocol.messages import (
     MetadataRequest,
 )
 from tests.broker.conftest import Brokers
+from tests.broker.on_loop import on_loop
 from tests.broker.talking import (
     NOW,
     SMALL,
@@ -234,23 +233,23 @@ def test_44_limit_of_a_partition_above_that_of_the_answer(wire):
 
 
 def test_45_idle_connection_is_closed_with_a_farewell(brokers):
-    broker = brokers.start({"connections.max.idle.ms": "300"})
+    broker = brokers.start({"connections.max.idle.ms": "600000"})
     with Wire(broker.bootstrap_servers) as idle, Wire(broker.bootstrap_servers) as busy:
-        ended = threading.Event()
-
-        def keep_busy() -> None:
-            while not ended.is_set():
-                busy.ask(MetadataRequest(topics=[]), 12)
-                time.sleep(0.05)
-
-        thread = threading.Thread(target=keep_busy)
-        thread.start()
-        try:
-            assert idle.socket.recv(1) == b""
-        finally:
-            ended.set()
-            thread.join()
+        for _ in range(2):
+            assert busy.ask(MetadataRequest(topics=[]), 12).brokers
+            let_time_pass(broker, 400)
+        assert idle.socket.recv(1) == b""
         assert busy.ask(MetadataRequest(topics=[]), 12).brokers
+
+
+def let_time_pass(broker: Broker, seconds: float) -> None:
+    """As far as the connections know."""
+
+    def pass_it() -> None:
+        for channel in broker.server.processors[0].channels.values():
+            channel.last_active -= seconds
+
+    on_loop(broker, pass_it)
 
 
 def test_46_group_is_listed_once(wire, topic):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,14 +15,17 @@ from milepost.record.records import Record
 from tests.broker.held_disk import HeldDisk
 from tests.broker.topics import create, offset, produce, wanted
 from tests.broker.wire import Wire
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0
 ACTIVE = "00000000000000000000.log"
 
 
 @pytest.fixture
-def disk() -> HeldDisk:
-    return HeldDisk()
+def disk(brokers) -> Iterator[HeldDisk]:
+    """Let go before its broker stops, whatever the test found."""
+    disk = HeldDisk()
+    yield disk
+    disk.release()
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def produce_request(topic: str, *values: bytes, partition: int = 0, acks: int = 
     batch = build_batch([Record(number, 1000, b"key", value) for number, value in enumerate(values)], base_offset=0)
     data = ProduceRequest.TopicData
     part = data.PartitionData(index=partition, records=memoryview(batch))
-    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[data(name=topic, partition_data=[part])])
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[data(name=topic, partition_data=[part])])
 
 
 def base_offset(wire: Wire) -> int:
@@ -84,17 +88,15 @@ def test_appends_that_come_during_an_fsync_share_the_next_one(broker, disk):
         disk.hold(ACTIVE)
         first.send(produce_request("safe", b"first"), 9)
         assert disk.is_waited_for.wait(PATIENCE)
-        others = [Wire(broker.bootstrap_servers) for _ in range(5)]
-        for wire in others:
-            wire.send(produce_request("safe", b"other"), 9)
-        log = broker.logs.logs[TopicPartition("safe", 0)]
-        while log.end_offset < 6:
-            time.sleep(0.001)
-        disk.release()
-        assert sorted(base_offset(wire) for wire in (first, *others)) == [0, 1, 2, 3, 4, 5]
-        assert (log.recovery_point, disk.syncs[log.segments.active.log.path]) == (6, 2)
-        for wire in others:
-            wire.close()
+        with ExitStack() as stack:
+            others = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(5)]
+            for wire in others:
+                wire.send(produce_request("safe", b"other"), 9)
+            log = broker.logs.logs[TopicPartition("safe", 0)]
+            until(lambda: log.end_offset == 6)
+            disk.release()
+            assert sorted(base_offset(wire) for wire in (first, *others)) == [0, 1, 2, 3, 4, 5]
+            assert (log.recovery_point, disk.syncs[log.segments.active.log.path]) == (6, 2)
 
 
 def test_topic_that_flushes_every_third_record_answers_the_others_at_once(broker, disk):

@@ -35,7 +35,7 @@ def features(wire: Wire, version: int = 4):
 def update(wire: Wire, *updates: tuple[str, int, int], version: int = 2, validate_only: bool = False):
     asked = UpdateFeaturesRequest.FeatureUpdate
     request = UpdateFeaturesRequest(
-        timeout_ms=5000,
+        timeout_ms=60_000,
         feature_updates=[
             asked(feature=name, max_version_level=level, upgrade_type=kind)
             if version
@@ -170,7 +170,7 @@ def test_without_group_version_the_consumer_protocol_is_not_served(wire):
         group_id="readers",
         member_id="m",
         member_epoch=0,
-        rebalance_timeout_ms=1000,
+        rebalance_timeout_ms=60_000,
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )

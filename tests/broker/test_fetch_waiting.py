@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from milepost.protocol import frames
 from milepost.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from tests.broker.on_loop import on_loop
 from tests.broker.wire import Wire
 
 BATCH = build_batch([Record(0, 1_700_000_000_000, b"k", b"v" * 50)], base_offset=0)
@@ -32,7 +32,7 @@ def consumer(broker) -> Iterator[Wire]:
         yield wire
 
 
-def send_fetch(wire: Wire, offsets: dict[int, int], *, min_bytes: int = 1, max_wait_ms: int = 9000, **fields) -> None:
+def send_fetch(wire: Wire, offsets: dict[int, int], *, min_bytes: int = 1, max_wait_ms: int = 50_000, **fields) -> None:
     parts = [
         FetchRequest.Topic.Partition(partition=number, fetch_offset=offset, partition_max_bytes=1 << 20)
         for number, offset in offsets.items()
@@ -51,7 +51,7 @@ def sizes(response) -> dict[int, int]:
 
 def produce(wire: Wire, partition: int) -> None:
     part = ProduceRequest.TopicData.PartitionData(index=partition, records=BATCH)
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
     assert wire.ask(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
@@ -77,9 +77,7 @@ def test_partitions_without_news_are_left_out_of_a_session(consumer, wire):
 
 def test_a_partition_that_goes_wakes_whoever_waits_for_it(consumer, broker):
     send_fetch(consumer, {0: 0, 1: 0})
-    done = threading.Event()
-    broker.loop.post(lambda: (broker.delete_topic("t"), done.set()))
-    assert done.wait(5)
+    on_loop(broker, lambda: broker.delete_topic("t"))
     assert answer(consumer).responses[0].partitions[0].error_code == 3
 
 
@@ -87,9 +85,7 @@ def test_a_topic_that_comes_back_is_read_anew_by_a_session(consumer, broker, wir
     produce(wire, 0)
     send_fetch(consumer, {0: 1}, session_id=0, session_epoch=0, max_wait_ms=0)
     session_id = answer(consumer).session_id
-    done = threading.Event()
-    broker.loop.post(lambda: (broker.delete_topic("t"), broker.create_topic("t"), done.set()))
-    assert done.wait(5)
+    on_loop(broker, lambda: (broker.delete_topic("t"), broker.create_topic("t")))
     send_fetch(consumer, {}, session_id=session_id, session_epoch=1)
     part = answer(consumer).responses[0].partitions[0]
     assert (part.error_code, part.high_watermark) == (1, 0)
@@ -99,5 +95,5 @@ def test_a_fetch_that_is_done_is_forgotten_under_every_partition(consumer, broke
     send_fetch(consumer, {0: 0, 1: 0, 2: 0})
     produce(wire, 1)
     answer(consumer)
-    assert len(broker.replicas.purgatory) == 0
-    assert not broker.replicas.purgatory.is_watched
+    purgatory = broker.replicas.purgatory
+    assert on_loop(broker, lambda: (len(purgatory), purgatory.is_watched)) == (0, False)

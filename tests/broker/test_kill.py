@@ -27,26 +27,25 @@ def kill_cycles(directory: Path, cycles: int, records_per_cycle: int) -> None:
             {
                 "bootstrap.servers": broker.bootstrap,
                 "enable.idempotence": True,
-                "message.timeout.ms": 120_000,
+                "message.timeout.ms": 300_000,
                 "linger.ms": 1,
                 "queue.buffering.max.messages": 1_000_000,
                 **LASTING,
             }
         )
-        readers = Readers(broker.bootstrap, "killed")
-        readers.start()
-        number = 0
-        for _ in range(cycles):
-            for _ in range(records_per_cycle):
-                producer.produce("killed", b"%d" % number, partition=number % PARTITIONS, on_delivery=delivered)
-                number += 1
-                if number % 100 == 0:
-                    producer.poll(0)
-            producer.poll(rng.random() * 0.05)
-            broker.kill()
-        assert producer.flush(120) == 0
-        assert failures == []
-        found = readers.values(number)
+        with Readers(broker.bootstrap, "killed") as readers:
+            number = 0
+            for _ in range(cycles):
+                for _ in range(records_per_cycle):
+                    producer.produce("killed", b"%d" % number, partition=number % PARTITIONS, on_delivery=delivered)
+                    number += 1
+                    if number % 100 == 0:
+                        producer.poll(0)
+                producer.poll(rng.random() * 0.05)
+                broker.kill()
+            assert producer.flush(300) == 0
+            assert failures == []
+            found = readers.values(number)
         for partition in range(PARTITIONS):
             sent = list(range(partition, number, PARTITIONS))
             assert acknowledged[partition] == sent, "every record was acknowledged once, in order"

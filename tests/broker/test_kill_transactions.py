@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from milepost.protocol.messages import DescribeTransactionsRequest
-from tests.broker.copying import Copier, JavaCopier, RdkafkaCopier, Source, committed_offsets
+from tests.broker.copying import Copier, JavaCopier, RdkafkaCopier, Source, committed_offsets, copying
 from tests.broker.killed import PARTITIONS, KilledBroker, Readers, killed_broker
 from tests.broker.transaction_talk import Talk
+from tests.waiting import until
 
 COPY_SECONDS = 240
 
@@ -29,21 +30,20 @@ def kill_cycles(directory: Path, cycles: int, records: int, make_copier: Callabl
         source = Source(broker.bootstrap)
         copier = make_copier(broker.bootstrap, records)
         readers = Readers(broker.bootstrap, "out", **{"isolation.level": "read_committed"})
-        readers.start()
-        copier.start()
-        share = records // cycles
-        for cycle in range(cycles):
-            # Each life of the broker gets a share of the records, and ends somewhere in the middle of their transactions.
-            source.give(share)
-            goal = cycle * share + rng.randrange(share)
-            wait_until(lambda goal=goal: copier.copied >= goal or copier.fault)
-            time.sleep(rng.random() * 0.02)
-            broker.kill()
-        source.end()
-        copier.join(COPY_SECONDS)
-        assert copier.fault is None, copier.fault
-        assert not copier.is_alive(), f"of {records} records {copier.copied} are copied after {COPY_SECONDS} s"
-        found = readers.values(records)
+        with readers, copying(copier):
+            share = records // cycles
+            for cycle in range(cycles):
+                # Each life of the broker gets a share of the records, and ends somewhere in the middle of their transactions.
+                source.give(share)
+                goal = cycle * share + rng.randrange(share)
+                until(lambda goal=goal: copier.copied >= goal or copier.fault, "nothing more was copied", COPY_SECONDS, 0.01)
+                time.sleep(rng.random() * 0.02)
+                broker.kill()
+            source.end()
+            copier.join(COPY_SECONDS)
+            assert copier.fault is None, copier.fault
+            assert not copier.is_alive(), f"of {records} records {copier.copied} are copied after {COPY_SECONDS} s"
+            found = readers.values(records)
         for partition in range(PARTITIONS):
             assert found[partition] == list(range(partition, records, PARTITIONS)), "once each, in order"
         assert committed_offsets(broker.bootstrap) == [records // PARTITIONS] * PARTITIONS
@@ -55,6 +55,7 @@ def kill_cycles(directory: Path, cycles: int, records: int, make_copier: Callabl
 def epoch_when_all_is_over(broker: KilledBroker) -> int:
     talk = Talk(broker.bootstrap)
     try:
+        talk.until("copier", "CompleteCommit")
         (state,) = talk.wire.ask(DescribeTransactionsRequest(transactional_ids=["copier"]), 0).transaction_states
         assert (state.error_code, state.transaction_state) == (0, "CompleteCommit")
         for partition in range(PARTITIONS):
@@ -66,13 +67,6 @@ def epoch_when_all_is_over(broker: KilledBroker) -> int:
         return epoch
     finally:
         talk.close()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + COPY_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"nothing more was copied for {COPY_SECONDS} s"
-        time.sleep(0.01)
 
 
 def test_three_kills_under_transactions_of_version_1(tmp_path):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from milepost.record.records import Record
 from tests.broker.scraping import Scrape, scrape
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
+from tests.waiting import PATIENCE
 
 ON = {"milepost.metrics.port": "0"}
 TOPICS = "kafka_server_brokertopicmetrics"
@@ -117,7 +118,7 @@ def without_sequence(data: bytes) -> bytes:
 def send(wire: Wire, data: bytes, topic: str = "t", version: int = 9) -> int:
     """The error code of an append."""
     part = ProduceRequest.TopicData.PartitionData(index=0, records=data)
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name=topic, partition_data=[part])])
+    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name=topic, partition_data=[part])])
     return wire.ask(request, version).responses[0].partition_responses[0].error_code
 
 
@@ -134,7 +135,7 @@ def broker(brokers):
 
 def settled(broker, name: str, value: float, **labels: str) -> Scrape:
     """Metrics once one of them is what it should become: an answer is counted when it has left, which its reader may notice first."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while (found := scrape(broker)).samples.get(name, {}).get(tuple(sorted(labels.items()))) != value:
         assert time.monotonic() < deadline, f"{name} {labels} is {found.samples.get(name)}"
         time.sleep(0.01)
@@ -211,10 +212,13 @@ def test_requests_are_counted_by_version_whichever_way_they_take(broker, wire):
 
 def test_time_a_fetch_waits_for_records_is_not_time_it_is_handled(broker, wire):
     create(wire, wanted("t"))
-    fetch(wire, 0, max_wait_ms=300)
+    fetch(wire, 0, max_wait_ms=1000)
     found = settled(broker, f"{REQUESTS}_requests_total", 1, request="FetchConsumer", version="11")
-    assert found.value(f"{REQUESTS}_remotetimems", request="FetchConsumer", quantile="1") >= 290
-    assert found.value(f"{REQUESTS}_localtimems", request="FetchConsumer", quantile="1") < 250
+    local, remote, total = (
+        found.value(f"{REQUESTS}_{each}timems", request="FetchConsumer", quantile="1") for each in ("local", "remote", "total")
+    )
+    assert remote > 500
+    assert local + remote <= total * 1.1, "no moment is counted twice"
     assert found.value(f"{REQUESTS}_totaltimems_count", request="Fetch") == 1
 
 
@@ -222,20 +226,20 @@ def test_fetch_that_waits_is_in_the_purgatory(broker, wire):
     create(wire, wanted("t"))
     name = "kafka_server_delayedoperationpurgatory_purgatorysize"
     assert scrape(broker).value(name, delayedOperation="Fetch") == 0
-    waiting = threading.Thread(target=lambda: fetch(wire, 0, max_wait_ms=20_000))
-    waiting.start()
-    found = settled(broker, name, 1, delayedOperation="Fetch")
-    assert found.value(name, delayedOperation="Produce") == 0
-    with Wire(broker.bootstrap_servers) as other:
-        produce(other, "t", [b"a"])
-    waiting.join(timeout=10)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(fetch, wire, 0, max_wait_ms=50_000)
+        found = settled(broker, name, 1, delayedOperation="Fetch")
+        assert found.value(name, delayedOperation="Produce") == 0
+        with Wire(broker.bootstrap_servers) as other:
+            produce(other, "t", [b"a"])
+        assert waiting.result().error_code == 0
     settled(broker, name, 0, delayedOperation="Fetch")
 
 
 def test_those_that_wait_for_other_replicas_are_counted_apart(broker):
     purgatory, name = broker.replicas.purgatory, TopicPartition("t", 0)
     for keys in ([("committed", name)], [("committed", name)], [("start", name)], [("topic", "t")], ["brokers"], [name]):
-        broker.loop.post(lambda keys=keys: purgatory.wait(keys, lambda key: False, lambda: None, 5))
+        broker.loop.post(lambda keys=keys: purgatory.wait(keys, lambda key: False, lambda: None, 600))
     size = "kafka_server_delayedoperationpurgatory_purgatorysize"
     found = settled(broker, size, 2, delayedOperation="Produce")
     assert [found.value(size, delayedOperation=each) for each in ("Fetch", "DeleteRecords")] == [1, 1]
@@ -345,14 +349,14 @@ def test_groups_are_counted_by_state_and_protocol(broker, wire):
     )
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
     joined = JoinGroupRequest(
-        group_id="classic", protocol_type="consumer", protocols=protocols, session_timeout_ms=10_000, rebalance_timeout_ms=10_000
+        group_id="classic", protocol_type="consumer", protocols=protocols, session_timeout_ms=60_000, rebalance_timeout_ms=60_000
     )
     assert wire.ask(joined, 3).error_code == 0
     heartbeat = ConsumerGroupHeartbeatRequest(
         group_id="new",
         member_id="m" * 22,
         member_epoch=0,
-        rebalance_timeout_ms=1000,
+        rebalance_timeout_ms=60_000,
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )

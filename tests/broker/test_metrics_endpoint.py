@@ -8,6 +8,9 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -15,18 +18,21 @@ from milepost.broker import metrics_endpoint
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
 from milepost.errors import PortUnavailable
+from milepost.metrics import prometheus
 from milepost.metrics.names import own
+from tests.broker.on_loop import on_loop
 from tests.broker.scraping import parse, scrape
 from tests.broker.test_serve import COMMAND, refused, serving
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
+from tests.waiting import PATIENCE, PROCESS_PATIENCE, until
 
 ON = {"milepost.metrics.port": "0"}
 
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -65,36 +71,36 @@ def test_broker_answers_between_the_slices_of_a_long_text(brokers, monkeypatch):
     monkeypatch.setattr(metrics_endpoint, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(metrics_endpoint, "PAUSE_SECONDS", 0.003)
     broker = brokers.start(ON)
-    with Wire(broker.bootstrap_servers) as wire:
+    pieces, is_enough = prometheus.pieces, threading.Event()
+
+    def long_text(*arguments: Any) -> Iterator[str]:
+        while not is_enough.is_set():
+            yield "\n"
+        yield from pieces(*arguments)
+
+    monkeypatch.setattr(prometheus, "pieces", long_text)
+    with Wire(broker.bootstrap_servers) as wire, ThreadPoolExecutor(2) as pool:
         create(wire, wanted("t", 100))
-        texts: list[str] = []
-        scraping = [threading.Thread(target=lambda: texts.append(get(broker.metrics_endpoint.url)[1])) for _ in range(2)]
-        for thread in scraping:
-            thread.start()
-        answered = 0
-        while any(thread.is_alive() for thread in scraping):
-            produce(wire, "t", [b"a"])
-            answered += 1
-        for thread in scraping:
-            thread.join(timeout=10)
-    assert answered > 10
-    assert len(texts) == 2
-    assert len(parse(texts[0]).samples["kafka_log_log_size"]) == 100
+        scraping = [pool.submit(get, broker.metrics_endpoint.url) for _ in range(2)]
+        try:
+            until(lambda: broker.metrics_endpoint._waiting)
+            for _ in range(20):
+                produce(wire, "t", [b"a"])
+            assert not any(each.done() for each in scraping)
+        finally:
+            is_enough.set()
+        for each in scraping:
+            assert len(parse(each.result()[1]).samples["kafka_log_log_size"]) == 100
 
 
 def test_topic_that_goes_away_while_the_text_is_made_does_no_harm(brokers, monkeypatch):
     monkeypatch.setattr(metrics_endpoint, "SLICE_SECONDS", 0.0)
     broker = brokers.start(ON)
-    with Wire(broker.bootstrap_servers) as wire:
+    with Wire(broker.bootstrap_servers) as wire, ThreadPoolExecutor(1) as pool:
         create(wire, wanted("t", 50))
-        texts: list[str] = []
-        scraping = threading.Thread(target=lambda: texts.append(get(broker.metrics_endpoint.url)[1]))
-        scraping.start()
-        done = threading.Event()
-        broker.loop.post(lambda: (broker.delete_topic("t"), done.set()))
-        assert done.wait(5)
-        scraping.join(timeout=20)
-    assert parse(texts[0]).value("kafka_server_kafkaserver_brokerstate") == 3
+        scraping = pool.submit(get, broker.metrics_endpoint.url)
+        on_loop(broker, lambda: broker.delete_topic("t"))
+        assert parse(scraping.result()[1]).value("kafka_server_kafkaserver_brokerstate") == 3
 
 
 def test_metric_that_cannot_be_read_is_no_reason_to_stop_serving(brokers):
@@ -140,11 +146,14 @@ def test_serve_says_where_and_every_scrape_under_load_can_be_read(tmp_path):
                     producer.flush()
                     sent.append(50)
 
-        load = threading.Thread(target=send_on)
-        load.start()
-        seen = [scrape(url) for _ in range(5)]
-        stop.set()
-        load.join(timeout=30)
+        with ThreadPoolExecutor(1) as pool:
+            load = pool.submit(send_on)
+            try:
+                until(lambda: sent or load.done())
+                seen = [scrape(url) for _ in range(5)]
+            finally:
+                stop.set()
+            load.result()
         last = scrape(url)
         assert last.value("kafka_server_brokertopicmetrics_messagesin_total", topic="loaded") == sum(sent)
         counts = [each.samples["kafka_server_brokertopicmetrics_messagesin_total"][()] for each in [*seen, last]]
@@ -154,7 +163,7 @@ def test_serve_says_where_and_every_scrape_under_load_can_be_read(tmp_path):
 
 def test_settings_can_be_shown(tmp_path):
     command = [*COMMAND[:-1], "config", "show", "--json", "-X", "milepost.metrics.port=9404"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, cwd=tmp_path).stdout
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_PATIENCE, check=True, cwd=tmp_path).stdout
     settings = {row["name"]: row["value"] for row in map(json.loads, shown.splitlines())}
     assert settings["milepost.metrics.port"] in (9404, "9404")
     assert settings["milepost.metrics.host"] == "127.0.0.1"

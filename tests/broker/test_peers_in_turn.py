@@ -13,6 +13,7 @@ from milepost.errors import BrokerUnavailable
 from milepost.net.event_loop import EventLoop
 from milepost.protocol.messages import FetchRequest
 from milepost.replica.metadata import BrokerInfo
+from tests.waiting import PATIENCE, until
 
 SOMEBODY = BrokerInfo(2, 7, ())
 
@@ -73,7 +74,7 @@ def test_requests_go_out_in_order_on_the_thread_of_the_loop(in_turn, peers, loop
 
     handler = threading.Thread(target=handle)
     handler.start()
-    handler.join()
+    handler.join(PATIENCE)
     assert peers.asked == []
     loop.run_once(0)
     assert peers.asked == [(name, threading.get_ident()) for name in ("first", "second", "forget 2")]
@@ -99,8 +100,7 @@ def test_answer_waits_for_the_handler_that_is_at_work(in_turn, loop, turnstile):
 
     handler = threading.Thread(target=handle)
     handler.start()
-    entered.wait()
-    while "answer" not in order:
-        loop.run_once(0.05)
-    handler.join()
+    assert entered.wait(PATIENCE)
+    until(lambda: loop.run_once(0.05) or "answer" in order)
+    handler.join(PATIENCE)
     assert order == ["handled", "answer"]

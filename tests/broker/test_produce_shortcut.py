@@ -6,7 +6,6 @@ Whatever the way, the answers and the log are the same: every test here runs on 
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Sequence
 
 import pytest
@@ -19,6 +18,7 @@ from milepost.protocol.messages import FetchRequest, InitProducerIdRequest, Meta
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from tests.broker.on_loop import on_loop
 from tests.broker.wire import Wire
 from tests.conftest import twin
 
@@ -58,7 +58,7 @@ def batch(*values: bytes, **settings) -> bytes:
 
 def request_of(data: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
     part = ProduceRequest.TopicData.PartitionData(index=partition, records=data)
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name="t", partition_data=[part])])
 
 
 def answers(wire: Wire, requests: Sequence[ProduceRequest], version: int = 9) -> list[tuple[int, int, int]]:
@@ -91,7 +91,8 @@ def test_many_requests_at_once_get_their_offsets_in_order(client, version):
 
 def test_shortcut_is_there_when_it_should_be(way, client, served):
     answers(client, [request_of(batch(b"first")), request_of(batch(b"second"))])
-    channels = [channel for processor in served.server.processors for channel in processor.channels.values()]
+    processors = served.server.processors
+    channels = on_loop(served, lambda: [channel for processor in processors for channel in processor.channels.values()])
     assert any(channel.shortcut is not None for channel in channels) == (way in ("compiled", "pure"))
 
 
@@ -164,7 +165,7 @@ def test_a_fetch_that_waits_is_woken(client, served):
     with Wire(served.bootstrap_servers) as waiting:
         part = FetchRequest.Topic.Partition(partition=0, fetch_offset=2, partition_max_bytes=1000)
         topics = [FetchRequest.Topic(topic="t", partitions=[part])]
-        waiting.send(FetchRequest(max_wait_ms=9000, min_bytes=1, topics=topics), 11)
+        waiting.send(FetchRequest(max_wait_ms=50_000, min_bytes=1, topics=topics), 11)
         answers(client, [request_of(batch(b"c"))])
         _, answer = frames.decode_response(1, 11, waiting.read_frame())
     assert answer.responses[0].partitions[0].high_watermark == 3
@@ -173,13 +174,9 @@ def test_a_fetch_that_waits_is_woken(client, served):
 def test_a_topic_that_goes_while_requests_come(client, served):
     requests = [request_of(batch(b"a"))] * 3
     assert [code for _, code, _ in answers(client, requests)] == [0, 0, 0]
-    done = threading.Event()
-    served.loop.post(lambda: (served.delete_topic("t"), done.set()))
-    assert done.wait(5)
+    on_loop(served, lambda: served.delete_topic("t"))
     assert [code for _, code, _ in answers(client, requests)] == [3, 3, 3]
-    done.clear()
-    served.loop.post(lambda: (served.create_topic("t"), done.set()))
-    assert done.wait(5)
+    on_loop(served, lambda: served.create_topic("t"))
     assert [offset for _, _, offset in answers(client, requests)] == [0, 1, 2]
 
 
@@ -194,6 +191,6 @@ def test_requests_in_pieces_of_any_size(client):
 
 def test_what_was_answered_is_counted(client, served):
     answers(client, [request_of(batch(b"a", b"b"))] * 20)
-    topic = served.replicas.topic_metrics.of("t")
+    topic = on_loop(served, lambda: served.replicas.topic_metrics.of("t"))
     assert (topic.produce_requests, topic.messages_in) == (20, 40)
     assert topic.bytes_in == 20 * len(batch(b"a", b"b"))

@@ -42,13 +42,22 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """The exit code, and what it said after `ready`."""
         self.process.send_signal(number)
-        out, errors = self.process.communicate(timeout=30)
+        out, errors = self.process.communicate(timeout=180)
         return self.process.returncode, out, errors
 
 
 @contextmanager
-def serving(data: Path, *arguments: str, port: int | None = 0) -> Iterator[Served]:
-    command = [*COMMAND, "--data", str(data), *([] if port is None else ["--port", str(port)]), *arguments]
+def serving(data: Path, *arguments: str, port: int | None = 0, first: str = "") -> Iterator[Served]:
+    """`first` is Python that runs before the program."""
+    command = [
+        *COMMAND[:-2],
+        f"{first}\n{COMMAND[-2]}",
+        COMMAND[-1],
+        "--data",
+        str(data),
+        *([] if port is None else ["--port", str(port)]),
+        *arguments,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Served(process)
@@ -58,7 +67,7 @@ def serving(data: Path, *arguments: str, port: int | None = 0) -> Iterator[Serve
 
 
 def refused(*arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=180, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -98,7 +107,7 @@ def test_clients_that_are_connected_do_not_keep_it_from_stopping(tmp_path):
     with serving(tmp_path) as served, Cluster(served.address) as cluster:
         create_topic(cluster, "t")
         with Consumer(cluster, {TopicPartition("t", 0): 0}) as consumer:
-            consumer._ask(30.0, [])
+            consumer._ask(600.0, [])
             assert served.stop() == (0, "", "")
 
 

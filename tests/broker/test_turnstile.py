@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +13,7 @@ from milepost.net.event_loop import EventLoop
 from milepost.protocol.messages import ApiVersionsRequest
 from tests.broker.topics import create, offset, produce, wanted
 from tests.broker.wire import Wire
+from tests.waiting import PATIENCE, until
 
 
 def test_nobody_passes_beside_another():
@@ -25,11 +26,8 @@ def test_nobody_passes_beside_another():
                 most[0] = max(most[0], inside[0])
                 inside[0] -= 1
 
-    threads = [threading.Thread(target=passing, args=(number == 0,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=20)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(passing, [number == 0 for number in range(6)]))
     assert most == [1]
 
 
@@ -39,27 +37,24 @@ def test_who_goes_first_waits_only_for_the_one_inside():
     def hold() -> None:
         with turnstile.passing(first=False):
             entered.set()
-            assert leave.wait(10)
+            assert leave.wait(PATIENCE)
             order.append("inside")
 
     def passing(name: str, first: bool) -> None:
         with turnstile.passing(first=first):
             order.append(name)
 
-    threads = [threading.Thread(target=hold)]
-    threads[0].start()
-    assert entered.wait(10)
-    for _ in range(5):
-        threads.append(threading.Thread(target=passing, args=("data", False)))
-        threads[-1].start()
-    time.sleep(0.05)
-    threads.append(threading.Thread(target=passing, args=("control", True)))
-    threads[-1].start()
-    while not turnstile._first_waiting:
-        time.sleep(0.001)
-    leave.set()
-    for thread in threads:
-        thread.join(timeout=20)
+    with ThreadPoolExecutor(7) as pool:
+        try:
+            passed = [pool.submit(hold)]
+            assert entered.wait(PATIENCE)
+            passed += [pool.submit(passing, "data", False) for _ in range(5)]
+            passed.append(pool.submit(passing, "control", True))
+            until(lambda: turnstile._first_waiting)
+        finally:
+            leave.set()
+        for each in passed:
+            each.result()
     assert order == ["inside", "control", *["data"] * 5]
 
 
@@ -102,11 +97,8 @@ def test_producers_of_a_pooled_broker_get_an_offset_each(brokers):
         before = sys.getswitchinterval()
         sys.setswitchinterval(0.00001)
         try:
-            threads = [threading.Thread(target=send, args=(number,)) for number in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(timeout=60)
+            with ThreadPoolExecutor(6) as pool:
+                list(pool.map(send, range(6)))
         finally:
             sys.setswitchinterval(before)
         assert sorted(given) == list(range(360))
@@ -131,12 +123,13 @@ def test_control_plane_answers_while_clients_keep_the_broker_busy(brokers, mode)
                 while not stop.is_set():
                     produce(mine, "t", [b"x" * 1000])
 
-        threads = [threading.Thread(target=send_on) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        request = ApiVersionsRequest(client_software_name="controller", client_software_version="1")
-        for _ in range(20):
-            assert control.ask(request, 3).error_code == 0
-        stop.set()
-        for thread in threads:
-            thread.join(timeout=20)
+        with ThreadPoolExecutor(4) as pool:
+            sending = [pool.submit(send_on) for _ in range(4)]
+            try:
+                request = ApiVersionsRequest(client_software_name="controller", client_software_version="1")
+                for _ in range(20):
+                    assert control.ask(request, 3).error_code == 0
+            finally:
+                stop.set()
+            for each in sending:
+                each.result()

@@ -20,7 +20,7 @@ def wanted(name: str, partitions: int = 1, factor: int = 1, **configs: str | Non
 
 def create(wire: Wire, *topics: Wanted) -> list[bytes]:
     """Topics that must come into being; their ids."""
-    response = wire.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=5000), 7)
+    response = wire.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=60_000), 7)
     assert [(topic.name, topic.error_message) for topic in response.topics] == [(topic.name, None) for topic in topics]
     return [topic.topic_id for topic in response.topics]
 
@@ -31,7 +31,7 @@ def produce(wire: Wire, topic: str, values: Sequence[bytes], partition: int = 0)
     data = ProduceRequest.TopicData
     request = ProduceRequest(
         acks=-1,
-        timeout_ms=5000,
+        timeout_ms=60_000,
         topic_data=[data(name=topic, partition_data=[data.PartitionData(index=partition, records=memoryview(batch))])],
     )
     answer = wire.ask(request, 9).responses[0].partition_responses[0]

@@ -44,7 +44,7 @@ def timeouts(talk: Talk) -> None:
     talk.add("offsets", old, "t-0")
 
     talk.title("too late: a client of version 1")
-    old = talk.init("slow", timeout_ms=300)
+    old = talk.init("slow", timeout_ms=3000)  # enough for two requests
     talk.add("slow", old, "t-1")
     talk.produce("slow", old, "t-1", 0, version=11)
     talk.until("slow", "CompleteAbort")

@@ -32,7 +32,9 @@ from milepost.record.records import Record
 from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
 
-REST_SECONDS = 20
+REST_SECONDS = 60
+RESTING = ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort", "")
+"""States in which nothing happens by itself."""
 
 
 class Producer(NamedTuple):
@@ -56,7 +58,8 @@ class Talk:
         self.lines.append(f"# {text}")
 
     def topic(self, name: str, partitions: int = 2) -> None:
-        self._topic_ids[name] = create(self.wire, wanted(name, partitions))[0]
+        # The records are of 1970, and Kafka begins to delete old ones half a minute after it has started.
+        self._topic_ids[name] = create(self.wire, wanted(name, partitions, retention_ms="-1"))[0]
         # Kafka's answer may come before its partitions can be used.
         deadline = time.monotonic() + REST_SECONDS
         while any(self._listed(name, number).error_code for number in range(partitions)) and time.monotonic() < deadline:
@@ -72,7 +75,7 @@ class Talk:
 
     # Requests.
 
-    def init(self, name: str | None, version: int = 5, known: Producer | None = None, timeout_ms: int = 60_000) -> Producer:
+    def init(self, name: str | None, version: int = 5, known: Producer | None = None, timeout_ms: int = 600_000) -> Producer:
         """Asked until the id is free: Kafka ends transactions on its own time."""
         request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
         if known is not None:
@@ -96,7 +99,7 @@ class Talk:
         part = data.PartitionData(index=int(partition), records=memoryview(batch))
         named = {"topic_id": self._topic_ids[topic]} if version >= 13 else {"name": topic}
         request = ProduceRequest(
-            transactional_id=name, acks=-1, timeout_ms=5000, topic_data=[data(partition_data=[part], **named)]
+            transactional_id=name, acks=-1, timeout_ms=60_000, topic_data=[data(partition_data=[part], **named)]
         )
         answer = self._patiently(request, version, lambda answer: answer.responses[0].partition_responses[0].error_code)
         found = answer.responses[0].partition_responses[0]
@@ -164,7 +167,7 @@ class Talk:
         answer = self.wire.ask(request, version)
         told = self._producer(answer) if version >= 5 else error_name(answer.error_code)
         self._say(f"EndTxn {version} {name} {self._named(producer)} {'commit' if committed else 'abort'}", told)
-        self.until(name, "Empty", "Ongoing", "CompleteCommit", "CompleteAbort", "")
+        self.until(name, *RESTING)
         return Producer(answer.producer_id, answer.producer_epoch) if version >= 5 and not answer.error_code else producer
 
     def until(self, name: str, *states: str) -> None:
@@ -205,7 +208,7 @@ class Talk:
         update = UpdateFeaturesRequest.FeatureUpdate(
             feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type
         )
-        answer = self.wire.ask(UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update]), 2)
+        answer = self.wire.ask(UpdateFeaturesRequest(timeout_ms=60_000, feature_updates=[update]), 2)
         self._say(f"transaction.version {level}", error_name(answer.error_code))
 
     # What there is.

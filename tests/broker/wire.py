@@ -11,7 +11,7 @@ from milepost.protocol import frames
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.message import Message
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 60
 
 
 class Wire:

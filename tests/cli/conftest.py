@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from milepost.broker.broker import Broker
 from tests.cli.running import Ran, run
+from tests.ports import held_port
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def ask(broker: Broker) -> Callable[..., Ran]:
 
 
 @pytest.fixture
-def nobody() -> str:
+def nobody() -> Iterator[str]:
     """An address where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+    with held_port() as port:
+        yield f"127.0.0.1:{port}"

@@ -8,7 +8,7 @@ import sys
 
 from tests.cli.running import Ran
 
-TIMEOUT = 120
+TIMEOUT = 300
 
 
 def milepost(*arguments: object, **environment: str) -> Ran:

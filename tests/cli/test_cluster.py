@@ -14,18 +14,20 @@ import pytest
 
 from milepost.cluster.local.record import read_record, write_record
 from tests.cli.programs import milepost
-from tests.cluster.writing import until
+from tests.waiting import PROCESS_PATIENCE, until
 
 
 @pytest.fixture(scope="module")
 def directory(kafka_zookeeper, tmp_path_factory):
     """Of a cluster that runs. Where Java is missing `kafka_zookeeper` has skipped already."""
     directory = tmp_path_factory.mktemp("clusters") / "new" / "cluster"
-    started = milepost("cluster", "start", "--data", directory, "--port-base", 0, "-X", "zookeeper.session.timeout.ms=2000")
-    assert started.code == 0, started.errors
-    assert [line.split()[0] for line in started.lines] == ["data", "ZooKeeper", "broker", "broker", "broker", "for", "up"]
-    yield directory
-    milepost("cluster", "stop", "--data", directory)
+    started = milepost("cluster", "start", "--data", directory, "--port-base", 0)
+    try:
+        assert started.code == 0, started.errors
+        assert [line.split()[0] for line in started.lines] == ["data", "ZooKeeper", "broker", "broker", "broker", "for", "up"]
+        yield directory
+    finally:
+        milepost("cluster", "stop", "--data", directory)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_killed_broker_is_seen_replaced_and_restarted(cluster, directory):
     pid = process.pid
     assert cluster("kill", victim).lines == [f"killed broker {victim}, pid {pid}"]
     assert not process.is_running
-    until(lambda: is_replaced(status(cluster), victim), f"broker {victim} is controller and leader no more")
+    until(lambda: is_replaced(status(cluster), victim), f"broker {victim} is controller and leader no more", PROCESS_PATIENCE)
     told = status(cluster)
     assert told["under_replicated"] == len(told["partitions"]) and told["offline"] == 0
     shown = cluster("status", "--under-replicated")

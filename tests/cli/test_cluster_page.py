@@ -22,7 +22,7 @@ def test_commands_of_the_page_run_from_its_top(kafka_zookeeper, tmp_path):
         elif words[0] == "topics":
             words += ["--bootstrap-server", bootstrap()]
         done = subprocess.run(
-            [sys.executable, "-m", "milepost.cli", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-m", "milepost.cli", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
         )
         # Right after a topic was made, its followers may still be on their way.
         assert done.returncode == 0 or words == ["cluster", "status"], f"`{line}`: {done.stdout}{done.stderr}"

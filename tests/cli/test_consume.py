@@ -12,6 +12,7 @@ import pytest
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
 from tests.cli.running import run
+from tests.waiting import PROCESS_PATIENCE
 
 CODE = "from milepost.cli.main import main; main(prog_name='milepost')"
 
@@ -30,7 +31,7 @@ def topic(broker) -> str:
 
 
 def test_from_the_beginning_until_nothing_more_comes(ask, topic):
-    ran = ask("consume", topic, "--from-beginning", "--timeout", "0.2")
+    ran = ask("consume", topic, "--from-beginning", "--timeout", "3")
     assert (ran.code, ran.lines, ran.errors) == (0, [f"v{number}" for number in range(10)], [])
 
 
@@ -45,7 +46,7 @@ def test_from_an_offset_in_one_partition(ask, topic):
 @pytest.mark.parametrize("time", ["1700000007000", "1699999999.500", "2023-11-14T22:13:27Z", "1700000006001"])
 def test_from_a_time(ask, topic, time):
     first = 0 if time.startswith("1699") else 7
-    ran = ask("consume", topic, "--time", time, "--timeout", "0.2")
+    ran = ask("consume", topic, "--time", time, "--max-messages", 10 - first)
     assert ran.lines == [f"v{number}" for number in range(first, 10)]
 
 
@@ -80,15 +81,18 @@ def test_bytes_go_into_a_pipe_as_they_are(ask, broker):
     ask("topics", "create", "binary")
     ask("produce", "binary", stdin=b"\x00\xff\x1b[31m\n")
     command = [sys.executable, "-c", CODE, "consume", "binary", "--from-beginning", "--max-messages", "1"]
-    done = subprocess.run([*command, "--bootstrap-server", broker.bootstrap_servers], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        [*command, "--bootstrap-server", broker.bootstrap_servers], capture_output=True, timeout=PROCESS_PATIENCE, check=True
+    )
     assert done.stdout == b"\x00\xff\x1b[31m\n"
 
 
 def test_group_goes_on_where_it_was(ask, topic):
     first = ask("consume", topic, "--group", "steps", "--from-beginning", "--max-messages", 4)
     second = ask("consume", topic, "--group", "steps", "--from-beginning", "--max-messages", 4)
-    rest = ask("consume", topic, "--group", "steps", "--timeout", "0.2")
+    rest = ask("consume", topic, "--group", "steps", "--max-messages", 2)
     assert [ran.lines for ran in (first, second, rest)] == [["v0", "v1", "v2", "v3"], ["v4", "v5", "v6", "v7"], ["v8", "v9"]]
+    assert ask("consume", topic, "--group", "steps", "--timeout", "0.1").lines == []
 
 
 def test_offset_beats_the_group(ask, topic):
@@ -116,13 +120,14 @@ def test_committed_records_only(golden, tmp_path):
     directory = golden("transactions/kafka-3.9.1", tmp_path) / "logdir"
     settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0", "log.retention.ms": "-1"}
     with Broker({**settings, "transaction.state.log.num.partitions": "2"}) as broker:
-        arguments = ["consume", "open", "--from-beginning", "--timeout", "0.2", "--print", "offset"]
-        arguments += ["--bootstrap-server", broker.bootstrap_servers]
-        committed = run(*arguments, "--isolation", "read_committed").lines
-        everything = run(*arguments).lines
+        arguments = ["consume", "open", "--print", "offset", "--bootstrap-server", broker.bootstrap_servers]
+        committed = run(*arguments, "--isolation", "read_committed", "--from-beginning", "--max-messages", 7).lines
+        open_ones = run(*arguments, "--isolation", "read_committed", "--offset", 8, "--timeout", "0.2").lines
+        everything = run(*arguments, "--from-beginning", "--max-messages", 40).lines
+        behind = run(*arguments, "--offset", int(everything[-1]) + 1, "--timeout", "0.2").lines
     # As Kafka's own consumer saw it: offset 4 is a marker, from 8 on a transaction is open.
-    assert committed == ["0", "1", "2", "3", "5", "6", "7"]
-    assert len(everything) == 40
+    assert (committed, open_ones) == (["0", "1", "2", "3", "5", "6", "7"], [])
+    assert (len(everything), behind) == (40, [])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,7 @@ def test_signal_ends_it_cleanly_and_what_was_printed_is_committed(ask, broker, t
     ) as process:
         lines = [process.stdout.readline() for _ in range(10)]
         process.send_signal(number)
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=PROCESS_PATIENCE)
     assert lines == [b"v%d\n" % at for at in range(10)]
     assert (process.returncode, rest, errors) == (0, b"", b"")
     described = [json.loads(line) for line in ask("groups", "describe", group, "--json").lines]

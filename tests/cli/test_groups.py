@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import zlib
 
 import pytest
@@ -14,6 +13,7 @@ from milepost.client.offsets import commit
 from milepost.client.producer import Producer
 from milepost.log.partition_name import TopicPartition
 from tests.cli.running import run
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,7 @@ def test_group_with_members_shows_them_and_is_not_touched(ask, broker, topic):
     member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "busy", "client.id": "worker"})
     try:
         member.subscribe([topic])
-        deadline = time.monotonic() + 20
-        while len(member.assignment()) < 2 and time.monotonic() < deadline:
-            member.poll(0.1)
+        until(lambda: member.poll(0.1) or len(member.assignment()) == 2)
         described = ask("groups", "describe", "busy").lines
         assert described[0] == "group busy: Stable, classic, 1 members, assignor range"
         assert [line.split()[:6] for line in described[2:]] == [

@@ -17,6 +17,7 @@ from milepost.cli.main import COMMANDS, main
 from milepost.errors import CorruptRecord, DirectoryLocked, InvalidArgument
 from tests.cli.running import run
 from tests.inspect.logs import batch, partition
+from tests.waiting import PROCESS_PATIENCE
 
 
 def test_the_version_is_the_programs():
@@ -110,7 +111,7 @@ def test_a_command_that_is_not_installed_says_so(monkeypatch):
 
 def program(*arguments: str, **options) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", *arguments]
-    return subprocess.run(command, capture_output=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, timeout=PROCESS_PATIENCE, check=False, **options)
 
 
 def test_the_program_answers_a_wrong_path_with_one_sentence(tmp_path: Path):
@@ -134,7 +135,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(tmp_path: Path):
     directory = partition(tmp_path, (0, [batch(0)]))
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "dump", str(directory)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=PROCESS_PATIENCE, check=False)
     assert done.returncode == 3
     assert done.stderr.decode().splitlines() == ["milepost: standard output: No space left on device"]
 

@@ -109,7 +109,7 @@ def test_broker_that_is_not_there_is_4_and_the_address(nobody, arguments):
 def loaded(*arguments: str) -> set[str]:
     """The modules that a command has loaded when it is done."""
     code = "import sys; from milepost.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=180, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
 

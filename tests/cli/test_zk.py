@@ -6,20 +6,22 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 from kazoo.client import KazooClient
 
 from tests.cli.programs import milepost
 from tests.cli.running import run
+from tests.waiting import PATIENCE, PROCESS_PATIENCE
 
 STATE = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":0,"isr":[2,1]}'
 
 
 @pytest.fixture
 def writer(kafka_zookeeper):
-    client = KazooClient(kafka_zookeeper.address)
-    client.start()
+    client = KazooClient(kafka_zookeeper.address, timeout=60)
+    client.start(PATIENCE)
     client.delete("/looked-at", recursive=True)
     client.ensure_path("/looked-at/brokers/topics")
     for number in (2, 10):
@@ -81,9 +83,11 @@ def test_node_without_data_is_shown_as_empty(place, writer):
 
 def test_watch_tells_what_is_created_changed_and_deleted(place, writer):
     command = [sys.executable, "-m", "milepost.cli", "zk", "watch", *place, "--max-changes", "4", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        late = threading.Timer(60, watching.kill)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching, ExitStack() as stack:
+        stack.callback(watching.kill)
+        late = threading.Timer(PROCESS_PATIENCE, watching.kill)
         late.start()
+        stack.callback(late.cancel)
         assert watching.stderr.readline().startswith("watching / at ")
 
         def told():
@@ -97,8 +101,7 @@ def test_watch_tells_what_is_created_changed_and_deleted(place, writer):
         assert told() == ("created", "/brokers/ids/1", "{}")
         writer.delete("/looked-at/controller")
         assert told() == ("deleted", "/controller", None)
-        assert watching.wait(20) == 0
-        late.cancel()
+        assert watching.wait(PROCESS_PATIENCE) == 0
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ IN_A_FULL_FILE_SYSTEM = """
 def has_user_namespaces() -> bool:
     """Whether a process may mount a file system of its own here."""
     try:
-        return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False, timeout=10).returncode == 0
+        return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -273,7 +273,7 @@ def test_real_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path):
     disk.mkdir()
     fill = f'mount -t tmpfs -o size=2m none "{disk}" && head -c 400000 /dev/zero > "{disk}/ballast"'
     command = f'{fill} && "{sys.executable}" -W error "{script}" "{disk}"'
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 0, done.stderr
     acked, refused = int(done.stdout.split()[1]), int(done.stdout.split()[3])
     assert acked >= 20

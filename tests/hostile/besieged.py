@@ -23,6 +23,7 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.wire import Wire
+from tests.waiting import PATIENCE, PROCESS_PATIENCE, until
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
 SETTINGS = {
@@ -33,7 +34,6 @@ SETTINGS = {
 HEALTHY_TOPIC = "healthy"
 # What Python's allocator keeps for itself after a crowd has gone.
 MEMORY_SLACK = 48 << 20
-PATIENCE_SECONDS = 10.0
 PAUSE_SECONDS = 0.004
 ABORT = struct.pack("ii", 1, 0)
 NOW = int(time.time() * 1000)
@@ -106,10 +106,8 @@ class Besieged:
         assert self.process.poll() is None, f"the broker is gone: {self.log[-2000:]}"
         self.healthy.get_on(5)
         assert self.healthy.rounds > rounds_before
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (now := self.measure()).sockets > before.sockets and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert now.sockets <= before.sockets, f"{now.sockets} sockets are open, {before.sockets} were before"
+        until(lambda: self.measure().sockets <= before.sockets, f"no more sockets are open than the {before.sockets} of before")
+        now = self.measure()
         assert now.memory < before.memory + MEMORY_SLACK, f"{now.memory >> 20} MB now, {before.memory >> 20} before"
         written, self._judged = self.log[self._judged :], len(self.log)
         assert "Traceback" not in written and "ERROR" not in written, written[-4000:]
@@ -119,7 +117,7 @@ class Besieged:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            code = self.process.wait(timeout=30)
+            code = self.process.wait(timeout=PROCESS_PATIENCE)
         finally:
             self._kill()
         assert code == 0, self.log[-4000:]
@@ -204,17 +202,17 @@ class HealthyClient(threading.Thread):
         with self._moved:
             while self.rounds < goal:
                 assert self.error is None, f"the healthy client saw {self.error!r}"
-                assert self._moved.wait(PATIENCE_SECONDS) or self.error, "the healthy client does not get on"
+                assert self._moved.wait(PATIENCE) or self.error, "the healthy client does not get on"
 
     def stop(self) -> None:
         self._is_stopped = True
-        self.join(timeout=PATIENCE_SECONDS)
+        self.join(timeout=PATIENCE)
 
 
 def produce(wire: Wire, topic: str, records: bytes | None, *, acks: int = -1, version: int = 9, **fields: Any) -> Any:
     data = ProduceRequest.TopicData
     part = data.PartitionData(index=0, records=None if records is None else memoryview(records))
-    request = ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[data(name=topic, partition_data=[part])], **fields)
+    request = ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[data(name=topic, partition_data=[part])], **fields)
     return wire.ask(request, version).responses[0].partition_responses[0]
 
 

@@ -52,6 +52,7 @@ The broker is a process of its own, once for all tests and modes of a run; see `
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -71,8 +72,10 @@ class Processes:
         return self._running[mode]
 
     def end(self) -> None:
-        for process in self._running.values():
-            process.end()
+        """All of them, also when one does not end well."""
+        with ExitStack() as stack:
+            for process in self._running.values():
+                stack.callback(process.end)
 
 
 @pytest.fixture(scope="session")

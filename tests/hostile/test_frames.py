@@ -13,6 +13,7 @@ from milepost.protocol import frames
 from milepost.protocol.apis import BY_KEY
 from milepost.protocol.messages import MetadataRequest
 from tests.fuzz.driven_broker import DrivenBroker, Link
+from tests.waiting import until
 
 both_modes = pytest.mark.parametrize("broker", ["inline", "pooled"], indirect=True)
 LIMIT = 104_857_600
@@ -129,7 +130,5 @@ def test_other_protocols(broker, start, name):
     before = broker.log.count(name)
     with broker.connect() as stranger:
         assert stranger.send_bytes(start).is_closed_by_the_broker
-    deadline = time.monotonic() + 5
-    while broker.log.count(name) == before and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: broker.log.count(name) > before)
     assert broker.log.count(name) == before + 1

@@ -219,7 +219,7 @@ def test_sessions_without_end(broker):
 # Groups.
 
 
-def join(wire: Wire, group: str, *, timeout: int = 10_000, member: str = "", metadata: bytes = b"", version: int = 5) -> Any:
+def join(wire: Wire, group: str, *, timeout: int = 60_000, member: str = "", metadata: bytes = b"", version: int = 5) -> Any:
     request = JoinGroupRequest(
         group_id=group,
         session_timeout_ms=timeout,

@@ -16,13 +16,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from milepost.cluster.local.cluster import LocalCluster
-from milepost.cluster.local.ports import free_ports
+from milepost.cluster.local.ports import hold
 from milepost.cluster.overview import Overview, overview
 from milepost.cluster.zookeeper.reader import ZooKeeperReader
 from milepost.cluster.zookeeper.server import ZooKeeperServer, class_path
@@ -40,7 +41,8 @@ QUICK = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-IN_SYNC_SECONDS = 60.0
+IN_SYNC_SECONDS = 120.0
+START_SECONDS = 120.0
 LOOK_SECONDS = 0.1
 
 
@@ -48,6 +50,8 @@ class KafkaCluster:
     def __init__(self, directory: str, zookeeper: str, brokers: int, config: Mapping[str, object]):
         properties = {**QUICK, **{name: str(value) for name, value in config.items()}}
         self._cluster = LocalCluster.planned(directory, brokers, zookeeper=zookeeper, properties=properties)
+        # A broker that is down finds its port free when it comes back, whatever else runs on this machine.
+        self._ports = [hold(broker.port) for broker in self._cluster.record.brokers.values()]
 
     def __repr__(self) -> str:
         return f"<kafka_cluster {self.bootstrap_servers}>"
@@ -145,6 +149,8 @@ class KafkaCluster:
         self._cluster.start()
 
     def end(self) -> None:
+        for port in self._ports:
+            port.close()
         for broker in self._cluster.running():
             self._cluster.kill_broker(broker.broker_id)
 
@@ -166,8 +172,10 @@ class Clusters:
         return cluster
 
     def end(self) -> None:
-        for cluster in self._made:
-            cluster.end()
+        """All of them, also when one does not end well."""
+        with ExitStack() as stack:
+            for cluster in self._made:
+                stack.callback(cluster.end)
 
 
 _chroots = count(1)
@@ -183,12 +191,16 @@ def zookeeper_server(directory: str) -> ZooKeeperServer:
         unavailable(f"kafka_cluster needs kazoo ({missing}): pip install 'milepost[zookeeper]'")
     except InvalidConfiguration as missing:
         unavailable(f"kafka_cluster: {missing}")
-    server = ZooKeeperServer(directory, free_ports(1)[0])
-    try:
-        server.start()
-    except InvalidConfiguration as missing:
-        unavailable(f"kafka_cluster: {missing}")
-    server.wait()
+    with hold() as port:
+        server = ZooKeeperServer(directory, int(port.getsockname()[1]))
+        try:
+            server.start()
+            server.wait(START_SECONDS)
+        except InvalidConfiguration as missing:
+            unavailable(f"kafka_cluster: {missing}")
+        except BaseException:
+            server.stop()
+            raise
     return server
 
 

@@ -29,7 +29,7 @@ from milepost.files import Disk, read_file
 
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "controlled.shutdown.retry.backoff.ms": "250"}
 OURS = ("broker.id", "listeners", "log.dir", "log.dirs", "port", "zookeeper.connect")
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.01
 LOCK = ".cluster.lock"

@@ -1,4 +1,4 @@
-"""Ports of this machine's loopback address: free ones, and whether one is taken."""
+"""Ports of this machine's loopback address: free ones, those that stay free, and whether one is taken."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def hold(port: int = 0) -> socket.socket:
+    """Until it is closed, nobody who asks for a free port gets this one (0: one that is free now), and nobody answers there.
+
+    Who names it may listen there all the same: of the sockets that have SO_REUSEADDR and one port, one may.
+    """
+    holder = socket.socket()
+    try:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((HOST, port))
+    except BaseException:
+        holder.close()
+        raise
+    return holder
 
 
 def is_free(port: int) -> bool:

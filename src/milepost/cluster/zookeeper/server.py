@@ -20,7 +20,7 @@ MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 JARS = ("zookeeper", "slf4j-api", "metrics-core", "netty-", "snappy-java", "commons-io", "commons-cli")
 # It starts in half the time without the second compiler, and needs little memory.
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms32m", "-Xmx256m")
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 NO_JAVA = (
