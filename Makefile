@@ -12,8 +12,8 @@ KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_row
 setup: $(VENV)/.installed $(VENV)/.kernel
 
 $(VENV)/.python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	  { echo "milepost needs Python 3.10 or newer: name one with 'make setup PYTHON=/path/to/python3.11'."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "milepost needs Python 3.11 or newer: name one with 'make setup PYTHON=/path/to/python3.11'."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "Python's venv module is incomplete here: install it (Debian: apt install python3-venv) and run 'make setup' again."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
