@@ -29,6 +29,7 @@ LACKS = {
 }
 CLIENTS = [Client("aiokafka", "Python", lambda: version("aiokafka"))]
 SECONDS = PROCESS_PATIENCE
+PATIENT = {"request_timeout_ms": int(1000 * SECONDS)}
 
 
 def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -43,7 +44,7 @@ def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @contextlib.asynccontextmanager
 async def administering(served: Served) -> AsyncIterator[AIOKafkaAdminClient]:
-    client = AIOKafkaAdminClient(bootstrap_servers=served.bootstrap)
+    client = AIOKafkaAdminClient(bootstrap_servers=served.bootstrap, **PATIENT)
     await client.start()
     try:
         yield client
@@ -52,11 +53,12 @@ async def administering(served: Served) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 def producing(served: Served, **settings: Any) -> AIOKafkaProducer:
-    return AIOKafkaProducer(bootstrap_servers=served.bootstrap, **settings)
+    return AIOKafkaProducer(bootstrap_servers=served.bootstrap, **{**PATIENT, **settings})
 
 
 def consuming(served: Served, *topics: str, **settings: Any) -> AIOKafkaConsumer:
     common = {
+        **PATIENT,
         "bootstrap_servers": served.bootstrap,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,

@@ -29,11 +29,12 @@ CLIENTS = [Client("kafka-python", "Python", lambda: version("kafka-python"))]
 SECONDS = PROCESS_PATIENCE
 # A poll gives records as soon as there are any; kafka-python forgets a join that outlasts the poll it began in.
 POLL_MS = 5000
+PATIENT = {"bootstrap_timeout_ms": int(1000 * SECONDS)}
 
 
 @pytest.fixture(scope="module")
 def admin(served: Served) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+    client = KafkaAdminClient(bootstrap_servers=served.bootstrap, **PATIENT)
     yield client
     client.close()
 
@@ -43,7 +44,7 @@ def producer(served: Served) -> Iterator[Callable[..., KafkaProducer]]:
     opened: list[KafkaProducer] = []
 
     def make(**settings: Any) -> KafkaProducer:
-        opened.append(KafkaProducer(bootstrap_servers=served.bootstrap, **settings))
+        opened.append(KafkaProducer(bootstrap_servers=served.bootstrap, **{**PATIENT, **settings}))
         return opened[-1]
 
     yield make
@@ -55,6 +56,7 @@ def producer(served: Served) -> Iterator[Callable[..., KafkaProducer]]:
 def consumer(served: Served) -> Iterator[Callable[..., KafkaConsumer]]:
     opened: list[KafkaConsumer] = []
     common = {
+        **PATIENT,
         "bootstrap_servers": served.bootstrap,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
