@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.clients.compatibility.record import ToolRun, recorder
 from tests.interop import toolchain
+from tests.waiting import PROCESS_PATIENCE
 
 JAVA = Path(__file__).parent / "java"
 RUNNER = JAVA / "ToolRunner.java"
 CLIENT = JAVA / "JavaClient.java"
 # The tools' log lines would only be in the way of what they print.
 QUIET = JAVA / "quiet.properties"
-TOOL_SECONDS = 60
+TOOL_SECONDS = PROCESS_PATIENCE
 
 # Where the main classes are; a tool that has moved between the versions has one place for each.
 TOOLS = "org.apache.kafka.tools"
@@ -80,13 +82,21 @@ class JavaTools:
         with self.process:
             assert self.process.stdin is not None
             self.process.stdin.close()
-            self.process.wait(TOOL_SECONDS)
+            try:
+                self.process.wait(TOOL_SECONDS)
+            finally:
+                self.process.kill()
 
-    def alone(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
+    @contextmanager
+    def alone(self, tool: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """The tool in a JVM of its own, asked about the broker: for one that is stopped by a signal or tidies up when its JVM ends."""
         self._record(tool, arguments)
         command = java_command(self.version, self.main_class(tool), "--bootstrap-server", self.bootstrap, *arguments)
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def main_class(self, tool: str) -> str:
         place = CLASSES[tool]

@@ -13,7 +13,7 @@ from tests.clients.situations import CODECS, IDEMPOTENCE, SEEN
 from tests.interop.toolchain import cached, make, program
 
 HERE = Path(__file__).parent
-SECONDS = 150
+SECONDS = 600
 Seen = tuple[dict[str, str], str]
 """What a program saw, and what went wrong."""
 

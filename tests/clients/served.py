@@ -15,6 +15,7 @@ from pathlib import Path
 from milepost.codec.compression import Codec
 from milepost.record.batch import RecordBatch
 from milepost.record.batches import iter_batches
+from tests.waiting import PROCESS_PATIENCE
 
 SETTINGS = {
     "num.partitions": "2",
@@ -23,7 +24,6 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "200",
 }
-STOP_SECONDS = 30
 LISTENING = Path(__file__).parent / "compatibility/asked.py"
 
 
@@ -96,7 +96,7 @@ class Served:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(STOP_SECONDS)
+            code = self.process.wait(PROCESS_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -116,4 +116,6 @@ class Served:
         for line in self.process.stdout:
             if line.startswith("ready "):
                 return line.split()[1]
-        raise AssertionError(f"the broker ended with {self.process.wait()} before it was ready:\n{self.errors.read_text()}")
+        with self.process:
+            code = self.process.wait()
+        raise AssertionError(f"the broker ended with {code} before it was ready:\n{self.errors.read_text()}")

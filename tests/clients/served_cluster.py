@@ -15,17 +15,21 @@ CLUSTER_SETTINGS = {
     **SETTINGS,
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    "zookeeper.session.timeout.ms": "10000",
+    "zookeeper.session.timeout.ms": "30000",
 }
 
 
 class ServedCluster(Served):
     def __init__(self, directory: Path, settings: dict[str, str] | None = None):
         self.zookeeper = ZooKeeperServer(str(directory / "zookeeper"), free_port())
-        self.zookeeper.start()
-        self.zookeeper.wait()
         self.cluster = ClusterProcesses(directory, self.zookeeper.address, settings={**CLUSTER_SETTINGS, **(settings or {})})
-        self.cluster.__enter__()
+        self.zookeeper.start()
+        try:
+            self.zookeeper.wait()
+            self.cluster.__enter__()
+        except BaseException:
+            self.zookeeper.stop()
+            raise
         self.bootstrap = self.cluster.brokers[1].address
         self._numbers = itertools.count(1)
 

@@ -20,6 +20,7 @@ from tests.clients import situations
 from tests.clients.client import Client
 from tests.clients.served import Served
 from tests.clients.situations import CODECS, covers
+from tests.waiting import PROCESS_PATIENCE
 
 LACKS = {
     situations.CONSUMER_PROTOCOL: "it has the classic protocol only",
@@ -27,7 +28,8 @@ LACKS = {
     situations.DELETE_GROUPS: "its admin client has no call for it",
 }
 CLIENTS = [Client("aiokafka", "Python", lambda: version("aiokafka"))]
-SECONDS = 15
+SECONDS = PROCESS_PATIENCE
+PATIENT = {"request_timeout_ms": int(1000 * SECONDS)}
 
 
 def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -42,7 +44,7 @@ def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @contextlib.asynccontextmanager
 async def administering(served: Served) -> AsyncIterator[AIOKafkaAdminClient]:
-    client = AIOKafkaAdminClient(bootstrap_servers=served.bootstrap)
+    client = AIOKafkaAdminClient(bootstrap_servers=served.bootstrap, **PATIENT)
     await client.start()
     try:
         yield client
@@ -51,17 +53,18 @@ async def administering(served: Served) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 def producing(served: Served, **settings: Any) -> AIOKafkaProducer:
-    return AIOKafkaProducer(bootstrap_servers=served.bootstrap, **settings)
+    return AIOKafkaProducer(bootstrap_servers=served.bootstrap, **{**PATIENT, **settings})
 
 
 def consuming(served: Served, *topics: str, **settings: Any) -> AIOKafkaConsumer:
     common = {
+        **PATIENT,
         "bootstrap_servers": served.bootstrap,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
         "fetch_max_wait_ms": 50,
         "heartbeat_interval_ms": 200,
-        "session_timeout_ms": 6000,
+        "session_timeout_ms": 60_000,
     }
     return AIOKafkaConsumer(*topics, **{**common, **settings})
 
@@ -87,6 +90,13 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[Any]:
         for records in (await consumer.getmany(timeout_ms=100)).values():
             found += records
     return found
+
+
+async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline = asyncio.get_running_loop().time() + SECONDS
+    while not await is_so():
+        assert asyncio.get_running_loop().time() < deadline, f"not within {SECONDS:g} s: {what}"
+        await asyncio.sleep(0.05)
 
 
 async def read(served: Served, topic: str, count: int, **settings: Any) -> list[Any]:
@@ -152,18 +162,16 @@ async def test_two_members_share_and_the_one_left_takes_over(served):
     first, second = consuming(served, topic, group_id=group), consuming(served, topic, group_id=group)
 
     async def until_they_have(*counts: int) -> None:
-        deadline = asyncio.get_running_loop().time() + SECONDS
-        while (has := tuple(len(member.assignment()) for member in [first, second][: len(counts)])) != counts:
-            assert asyncio.get_running_loop().time() < deadline, f"after {SECONDS} s the members have {has}, not {counts}"
-            await asyncio.sleep(0.05)
+        async def have() -> bool:
+            return tuple(len(member.assignment()) for member in [first, second][: len(counts)]) == counts
 
-    await first.start()
-    await until_they_have(4)
-    await second.start()
-    await until_they_have(2, 2)
-    await second.stop()
-    await until_they_have(4)
-    await first.stop()
+        await until(have, f"the members have {counts}")
+
+    async with first:
+        await until_they_have(4)
+        async with second:
+            await until_they_have(2, 2)
+        await until_they_have(4)
 
 
 @covers(situations.RESUME)
@@ -213,35 +221,35 @@ async def test_offsets_in_a_transaction_follow_its_outcome(served):
     topic, group = await create(served), served.name("group")
     partition = TopicPartition(topic, 0)
     await fill(served, topic, [b"a", b"b", b"c", b"d"])
-    committed = []
     async with administering(served) as admin, producing(served, transactional_id=served.name("transaction")) as producer:
+
+        async def is_two() -> bool:
+            found = await admin.list_consumer_group_offsets(group)
+            return partition in found and found[partition].offset == 2
+
         for offset, end in [(2, producer.commit_transaction), (4, producer.abort_transaction)]:
             await producer.begin_transaction()
             await producer.send_offsets_to_transaction({partition: offset}, group)
             await end()
             # The answer comes before the marker: the group's coordinator may be another broker, and hear of the outcome later.
-            for _ in range(100):
-                found = await admin.list_consumer_group_offsets(group)
-                if partition in found and found[partition].offset == 2:
-                    break
-                await asyncio.sleep(0.05)
-            committed.append(found[partition].offset)
-    assert committed == [2, 2]
+            await until(is_two, "the offset of the first transaction is the group's")
 
 
 @covers(situations.FENCING)
 @in_a_loop
 async def test_a_second_producer_of_the_same_id_fences_the_first(served):
     topic, name = await create(served), served.name("transaction")
-    first = producing(served, transactional_id=name)
-    await first.start()
-    await first.begin_transaction()
-    await first.send_and_wait(topic, b"in time", partition=0)
-    async with producing(served, transactional_id=name):
-        with pytest.raises(ProducerFenced):
-            await first.send_and_wait(topic, b"too late", partition=0)
+    is_fenced = False
+    # Stopping complains once more.
     with contextlib.suppress(ProducerFenced):
-        await first.stop()
+        async with producing(served, transactional_id=name) as first:
+            await first.begin_transaction()
+            await first.send_and_wait(topic, b"in time", partition=0)
+            async with producing(served, transactional_id=name):
+                with pytest.raises(ProducerFenced):
+                    await first.send_and_wait(topic, b"too late", partition=0)
+                is_fenced = True
+    assert is_fenced
 
 
 @covers(situations.TOPICS)

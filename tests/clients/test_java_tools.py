@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Producer
@@ -18,9 +18,11 @@ from tests.clients.client import kafka_clients
 from tests.clients.java_tools import TOOL_SECONDS, JavaTools
 from tests.clients.served import Served
 from tests.clients.situations import CODECS
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 CLIENTS = kafka_clients("tools", "Java, Scala")
+LONG_MS = str(int(1000 * TOOL_SECONDS))
 
 
 @pytest.fixture(scope="module", params=["3.9.1", "4.3.0"])
@@ -42,7 +44,7 @@ def produce(tools: JavaTools, topic: str, lines: list[str], *arguments: str) -> 
 
 
 def consume(tools: JavaTools, topic: str, count: int, *arguments: str) -> list[str]:
-    limits = ["--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000"]
+    limits = ["--from-beginning", "--max-messages", str(count), "--timeout-ms", LONG_MS]
     return tools.run("console-consumer", "--topic", topic, *limits, *arguments).splitlines()
 
 
@@ -209,10 +211,8 @@ def test_transactions_are_committed_and_listed(tools, served, topic):
     settings = ["--transactional-id", name, "--command-property", f"bootstrap.servers={served.bootstrap}"]
     assert "500 records sent" in tools.ask("producer-perf-test", "--topic", topic, *load, *settings)
     assert len(consume(tools, topic, 500, "--isolation-level", "read_committed")) == 500
-    deadline = time.monotonic() + TOOL_SECONDS
     # A commit is answered when it is sure to happen; that it has is written a moment later.
-    while (state := state_of(tools, name)) != "CompleteCommit":
-        assert time.monotonic() < deadline, f"after {TOOL_SECONDS} s the transaction is still {state}"
+    until(lambda: state_of(tools, name) == "CompleteCommit", "the transaction is complete", TOOL_SECONDS)
     (described,) = rows(tools.run("transactions", "describe", "--transactional-id", name))
     assert int(described[0]) in served.node_ids
     assert (described[1], described[4], described[5]) == (name, "CompleteCommit", "60000")
@@ -227,7 +227,8 @@ def state_of(tools: JavaTools, transactional_id: str) -> str:
 
 
 def test_an_open_transaction_is_aborted_from_outside(tools, served, topic):
-    producer = Producer({"bootstrap.servers": served.bootstrap, "transactional.id": served.name("transaction")})
+    settings = {"transactional.id": served.name("transaction"), "transaction.timeout.ms": 900_000}
+    producer = Producer({"bootstrap.servers": served.bootstrap, **settings})
     producer.init_transactions(TOOL_SECONDS)
     producer.begin_transaction()
     producer.produce(topic, "lost", partition=0)
@@ -246,19 +247,19 @@ def test_the_performance_tools_move_every_record(tools, served, topic):
     load = ["--num-records", "5000", "--record-size", "100", "--throughput", "-1"]
     settings = ["--command-property", f"bootstrap.servers={served.bootstrap}"]
     assert "5000 records sent" in tools.ask("producer-perf-test", "--topic", topic, *load, *settings)
-    (row,) = rows(tools.run("consumer-perf-test", "--topic", topic, "--num-records", "5000"))
+    (row,) = rows(tools.run("consumer-perf-test", "--topic", topic, "--num-records", "5000", "--timeout", LONG_MS))
     assert int(row[6].rstrip(",")) == 5000
 
 
 def test_verifiable_producer_and_two_verifiable_consumers_agree(tools, served):
     topic, group = served.name(), served.name("group")
-    producer = tools.alone("verifiable-producer", "--topic", topic, "--max-messages", "200", "--acks", "-1")
-    events = [json.loads(line) for line in producer.communicate(timeout=TOOL_SECONDS)[0].splitlines()]
+    with tools.alone("verifiable-producer", "--topic", topic, "--max-messages", "200", "--acks", "-1") as producer:
+        events = [json.loads(line) for line in producer.communicate(timeout=TOOL_SECONDS)[0].splitlines()]
     assert [event["name"] for event in events].count("producer_send_success") == 200
     assert events[-1]["acked"] == 200
-    wanted = ["--topic", topic, "--group-id", group, "--reset-policy", "earliest", "--session-timeout", "6000"]
-    members = [tools.alone("verifiable-consumer", *wanted) for _ in range(2)]
-    try:
+    wanted = ["--topic", topic, "--group-id", group, "--reset-policy", "earliest", "--session-timeout", "60000"]
+    with ExitStack() as stack:
+        members = [stack.enter_context(tools.alone("verifiable-consumer", *wanted)) for _ in range(2)]
         for member in members:
             assert member.stdout is not None
             partitions = 0
@@ -266,13 +267,10 @@ def test_verifiable_producer_and_two_verifiable_consumers_agree(tools, served):
             while partitions != 1:
                 event = json.loads(member.stdout.readline())
                 partitions = len(event["partitions"]) if event["name"] == "partitions_assigned" else partitions
-        deadline = time.monotonic() + TOOL_SECONDS
-        while (committed := committed_by(tools, group)) != 200:
-            assert time.monotonic() < deadline, f"of 200 records {committed} are committed after {TOOL_SECONDS} s"
-    finally:
+        until(lambda: committed_by(tools, group) == 200, "all 200 records are committed", TOOL_SECONDS)
         for member in members:
             member.terminate()
-    rest = [member.communicate(timeout=TOOL_SECONDS)[0] for member in members]
+        rest = [member.communicate(timeout=TOOL_SECONDS)[0] for member in members]
     assert all('"name":"shutdown_complete"' in text for text in rest)
 
 

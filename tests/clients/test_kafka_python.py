@@ -15,6 +15,7 @@ from tests.clients import situations
 from tests.clients.client import Client
 from tests.clients.served import Served
 from tests.clients.situations import CODECS, covers
+from tests.waiting import PROCESS_PATIENCE, until
 
 with warnings.catch_warnings():
     # It loads its schemas by a function that importlib.resources deprecates.
@@ -25,14 +26,15 @@ with warnings.catch_warnings():
 
 LACKS = {situations.CONSUMER_PROTOCOL: "it has the classic protocol only"}
 CLIENTS = [Client("kafka-python", "Python", lambda: version("kafka-python"))]
-SECONDS = 15
+SECONDS = PROCESS_PATIENCE
 # A poll gives records as soon as there are any; kafka-python forgets a join that outlasts the poll it began in.
 POLL_MS = 5000
+PATIENT = {"bootstrap_timeout_ms": int(1000 * SECONDS)}
 
 
 @pytest.fixture(scope="module")
 def admin(served: Served) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+    client = KafkaAdminClient(bootstrap_servers=served.bootstrap, **PATIENT)
     yield client
     client.close()
 
@@ -42,7 +44,7 @@ def producer(served: Served) -> Iterator[Callable[..., KafkaProducer]]:
     opened: list[KafkaProducer] = []
 
     def make(**settings: Any) -> KafkaProducer:
-        opened.append(KafkaProducer(bootstrap_servers=served.bootstrap, **settings))
+        opened.append(KafkaProducer(bootstrap_servers=served.bootstrap, **{**PATIENT, **settings}))
         return opened[-1]
 
     yield make
@@ -54,12 +56,13 @@ def producer(served: Served) -> Iterator[Callable[..., KafkaProducer]]:
 def consumer(served: Served) -> Iterator[Callable[..., KafkaConsumer]]:
     opened: list[KafkaConsumer] = []
     common = {
+        **PATIENT,
         "bootstrap_servers": served.bootstrap,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
         "fetch_max_wait_ms": 50,
         "heartbeat_interval_ms": 200,
-        "session_timeout_ms": 6000,
+        "session_timeout_ms": 60_000,
     }
 
     def make(*topics: str, **settings: Any) -> KafkaConsumer:
@@ -169,10 +172,7 @@ def test_two_members_share_and_the_one_left_takes_over(served, admin, consumer):
     members = [Member(consumer(topic, group_id=group))]
 
     def until_they_have(*counts: int) -> None:
-        deadline = time.monotonic() + SECONDS
-        while tuple(member.assigned for member in members) != counts:
-            assert time.monotonic() < deadline, f"after {SECONDS} s: {[member.assigned for member in members]}"
-            time.sleep(0.02)
+        until(lambda: tuple(member.assigned for member in members) == counts, f"the members have {counts}", SECONDS)
 
     try:
         until_they_have(4)
@@ -231,17 +231,12 @@ def test_offsets_in_a_transaction_follow_its_outcome(served, producer, consumer,
     assert len(take(reader, 4)) == 4
     client = producer(transactional_id=served.name("transaction"))
     client.init_transactions()
-    committed = []
     for offset, end in [(2, client.commit_transaction), (4, client.abort_transaction)]:
         client.begin_transaction()
         client.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, reader.group_metadata())
         end()
         # The answer comes before the marker: the group's coordinator may be another broker, and hear of the outcome later.
-        deadline = time.monotonic() + 5
-        while reader.committed(partition) != 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        committed.append(reader.committed(partition))
-    assert committed == [2, 2]
+        until(lambda: reader.committed(partition) == 2, "the offset of the first transaction is the group's", SECONDS, 0.05)
 
 
 @covers(situations.FENCING)

@@ -9,6 +9,7 @@ import collections
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,24 +20,23 @@ from tests.clients.client import kafka_clients
 from tests.clients.compatibility.record import recorder
 from tests.clients.java_tools import JAVA, java_command
 from tests.clients.served import Served
+from tests.waiting import PROCESS_PATIENCE
 
 pytestmark = pytest.mark.kafka
 CLIENTS = kafka_clients("Streams", "Java")
 WORDS = ["page", "visit", "user", "home", "search", "cart", "a", "b"]
-SECONDS = 90
-# A member that was killed is missed soon, and so is its transaction.
-SETTINGS = {"group.min.session.timeout.ms": "500", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+SECONDS = 2 * PROCESS_PATIENCE
 
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    running = Served(tmp_path, SETTINGS, requests=recorder().requests_of(request.path.stem))
+    running = Served(tmp_path, requests=recorder().requests_of(request.path.stem))
     yield running
     running.stop()
 
 
 class WordCount:
-    """The application; `kill()` is kill -9, and a new one over the same directory goes on."""
+    """The application; closing it is kill -9, and a new one over the same directory goes on."""
 
     def __init__(self, version: str, served: Served, directory: Path):
         self.errors = directory / "errors"
@@ -48,15 +48,14 @@ class WordCount:
         with self.errors.open("ab") as stream:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stream, stderr=stream)
 
-    def kill(self) -> None:
+    def close(self) -> None:
         with self.process:
             self.process.kill()
 
     def stop(self) -> None:
-        with self.process:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
-            assert self.process.wait(SECONDS) == 0, self.errors.read_text()[-4000:]
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(SECONDS) == 0, self.errors.read_text()[-4000:]
 
 
 class Counts:
@@ -72,7 +71,7 @@ class Counts:
         """Until there are `total` in all."""
         deadline = time.monotonic() + SECONDS
         while (has := sum(map(len, self.found.values()))) < total:
-            assert time.monotonic() < deadline, f"after {SECONDS} s there are {has} of {total} counts"
+            assert time.monotonic() < deadline, f"after {SECONDS:g} s there are {has} of {total} counts"
             for message in self.consumer.consume(1000, 0.1):
                 assert message.error() is None, message.error()
                 self.found[message.key().decode()].append(int(message.value()))
@@ -96,17 +95,16 @@ def count_words(version: str, served: Served, directory: Path, kills: int, step:
     for created in admin.create_topics([NewTopic("lines", 2, 1), NewTopic("counts", 2, 1)]).values():
         created.result(SECONDS)
     counts = Counts(served)
-    application = WordCount(version, served, directory)
-    for kill in range(kills):
-        write(served, range(kill * step, (kill + 1) * step))
-        # Some of the step is counted and not all of it: it dies at work.
-        counts.take(3 * step * kill + 100)
-        application.kill()
-        application = WordCount(version, served, directory)
-    write(served, range(kills * step, (kills + 1) * step))
-    counts.take(3 * step * (kills + 1))
-    application.stop()
-    counts.consumer.close()
+    with closing(counts.consumer):
+        for kill in range(kills):
+            with closing(WordCount(version, served, directory)):
+                write(served, range(kill * step, (kill + 1) * step))
+                # Some of the step is counted and not all of it: it dies at work.
+                counts.take(3 * step * kill + 100)
+        with closing(WordCount(version, served, directory)) as application:
+            write(served, range(kills * step, (kills + 1) * step))
+            counts.take(3 * step * (kills + 1))
+            application.stop()
     assert dict(counts.found) == right_counts(step * (kills + 1))
 
 

@@ -7,6 +7,8 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ from tests.clients.client import Client
 from tests.clients.served import Served
 from tests.clients.situations import CODECS, covers
 from tests.interop.toolchain import program
+from tests.waiting import PROCESS_PATIENCE, until
 
-SECONDS = 20
+SECONDS = PROCESS_PATIENCE
 LACKS = {
     situations.TIMESTAMPS: "it leaves them to librdkafka",
     situations.CONSUMER_PROTOCOL: "its librdkafka has the classic protocol only",
@@ -124,31 +127,33 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(kcat, served):
     served.assert_idempotent(topic, 1000)
 
 
+def until_committed(kcat: str, served: Served, topic: str, text: str) -> None:
+    """A commit is answered before its markers are written, where they are written by another broker."""
+    arguments = ["-o", "beginning", "-X", "isolation.level=read_committed"]
+    until(lambda: consume(kcat, served, topic, *arguments) == text, f"a reader of committed records gets {text!r}", SECONDS)
+
+
 SOME_BYTES = 1000
 
 
-class Open:
+@contextmanager
+def in_transaction(kcat: str, served: Served, topic: str, transaction: str, value: str) -> Iterator[subprocess.Popen[str]]:
     """A kcat in the middle of its transaction: first records are in the log, and its input has not ended.
 
     It reads its input in large pieces; one record alone would wait for the next.
     """
-
-    def __init__(self, kcat: str, served: Served, topic: str, transaction: str, value: str):
-        command = [kcat, "-b", served.bootstrap, "-P", "-t", topic, "-p", "0", "-X", f"transactional.id={transaction}"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{value}\n" * 20_000)
-        self.process.stdin.flush()
-        deadline = time.monotonic() + SECONDS
+    command = [kcat, "-b", served.bootstrap, "-P", "-t", topic, "-p", "0", "-X", f"transactional.id={transaction}"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdin is not None
+        process.stdin.write(f"{value}\n" * 20_000)
+        process.stdin.flush()
         # More than a marker of the transaction before, which may come a moment later.
-        while served.size(topic) < SOME_BYTES:
-            assert time.monotonic() < deadline, f"after {SECONDS} s no record is in the log"
-            time.sleep(0.02)
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code and what it complained about."""
-        errors = self.process.communicate(timeout=SECONDS)[1]
-        return self.process.returncode, errors
+        until(lambda: served.size(topic) >= SOME_BYTES, "records are in the log", SECONDS)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @covers(situations.TRANSACTIONS)
@@ -156,11 +161,10 @@ def test_committed_transactions_are_read_and_interrupted_ones_are_not(kcat, serv
     """Killed in a transaction, it leaves the abort to the next producer of its transactional id."""
     topic, name = served.name(), served.name("transaction")
     produce(kcat, served, topic, "first\n", "-X", f"transactional.id={name}")
-    interrupted = Open(kcat, served, topic, name, "lost")
-    interrupted.process.kill()
-    interrupted.end()
+    with in_transaction(kcat, served, topic, name, "lost") as interrupted:
+        interrupted.kill()
     produce(kcat, served, topic, "third\n", "-X", f"transactional.id={name}")
-    assert consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_committed") == "first\nthird\n"
+    until_committed(kcat, served, topic, "first\nthird\n")
     everything = consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_uncommitted").split()
     assert [value for value, _ in itertools.groupby(everything)] == ["first", "lost", "third"]
 
@@ -169,12 +173,12 @@ def test_committed_transactions_are_read_and_interrupted_ones_are_not(kcat, serv
 def test_a_second_producer_of_the_same_id_fences_the_first(kcat, served):
     topic, name = served.name(), served.name("transaction")
     produce(kcat, served, topic, "the topic\n")
-    first = Open(kcat, served, topic, name, "fenced")
-    produce(kcat, served, topic, "second\n", "-X", f"transactional.id={name}")
-    code, complaint = first.end()
-    assert code == 1
-    assert "fenced by newer producer instance" in complaint
-    assert consume(kcat, served, topic, "-o", "beginning", "-X", "isolation.level=read_committed") == "the topic\nsecond\n"
+    with in_transaction(kcat, served, topic, name, "fenced") as first:
+        produce(kcat, served, topic, "second\n", "-X", f"transactional.id={name}")
+        complaint = first.communicate(timeout=SECONDS)[1]
+        assert first.returncode == 1
+        assert "fenced by newer producer instance" in complaint
+    until_committed(kcat, served, topic, "the topic\nsecond\n")
 
 
 @covers(situations.RESUME)
@@ -190,15 +194,13 @@ def test_a_group_goes_on_where_it_stopped(kcat, served):
 def test_two_members_share_and_the_one_left_takes_over(kcat, served, tmp_path):
     topic, group = served.name(), served.name("group")
     produce(kcat, served, topic, "0\n")
-    settings = ["-X", "heartbeat.interval.ms=200", "-X", "session.timeout.ms=6000"]
+    settings = ["-X", "heartbeat.interval.ms=200", "-X", "session.timeout.ms=60000"]
     outputs = [tmp_path / "first", tmp_path / "second"]
     members: list[subprocess.Popen[bytes]] = []
 
     def until_they_have(*counts: int) -> None:
-        deadline = time.monotonic() + SECONDS
-        while (has := tuple(last_assigned(output.read_text()) for output in outputs[: len(counts)])) != counts:
-            assert time.monotonic() < deadline, f"after {SECONDS} s the members have {has}, not {counts}"
-            time.sleep(0.02)
+        shown = outputs[: len(counts)]
+        until(lambda: tuple(last_assigned(each.read_text()) for each in shown) == counts, f"the members have {counts}", SECONDS)
 
     def join(output: Path) -> None:
         with output.open("wb") as stream:
@@ -215,6 +217,7 @@ def test_two_members_share_and_the_one_left_takes_over(kcat, served, tmp_path):
     finally:
         for member in members:
             member.terminate()
+        for member in members:
             member.wait(SECONDS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -35,10 +35,11 @@ from tests.clients import situations
 from tests.clients.client import Client
 from tests.clients.served import Served
 from tests.clients.situations import CODECS, covers
+from tests.waiting import PROCESS_PATIENCE, until
 
 LACKS: dict[str, str] = {}
 CLIENTS = [Client("librdkafka", "C, through confluent-kafka in Python", lambda: libversion()[0])]
-SECONDS = 15
+SECONDS = PROCESS_PATIENCE
 
 
 def create(served: Served, partitions: int = 1, **configs: str) -> str:
@@ -59,7 +60,7 @@ def consumer_of(served: Served, group: str, **settings: Any) -> Consumer:
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 60_000,
         "heartbeat.interval.ms": 200,
         "fetch.wait.max.ms": 50,
     }
@@ -88,18 +89,23 @@ def take(consumer: Consumer, count: int) -> list[Message]:
 
 
 def read(served: Served, topic: str, count: int, **settings: Any) -> list[Message]:
-    consumer = consumer_of(served, "reader", check_crcs=True, **settings)
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    try:
+    with closing(consumer_of(served, "reader", check_crcs=True, **settings)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         return take(consumer, count)
-    finally:
-        consumer.close()
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"after {SECONDS} s: {what}"
+def has(consumer: Consumer, partitions: int) -> bool:
+    return consumer.poll(0.05) is None and len(consumer.assignment()) == partitions
+
+
+def share_and_take_over(topic: str, first: Consumer, second: Consumer) -> None:
+    with closing(first):
+        with closing(second):
+            first.subscribe([topic])
+            until(lambda: has(first, 4), "the first member has all four partitions", SECONDS)
+            second.subscribe([topic])
+            until(lambda: [has(first, 2), has(second, 2)] == [True, True], "the members share two and two", SECONDS)
+        until(lambda: has(first, 4), "the partitions of the member that left are taken over", SECONDS)
 
 
 @covers("codec {codec}")
@@ -155,12 +161,11 @@ def test_offsets_are_found_by_time(served):
     for number in range(10):
         producer.produce(topic, str(number), partition=0, timestamp=1_600_000_000_000 + 1000 * number)
     assert producer.flush(SECONDS) == 0
-    consumer = consumer_of(served, "by-time")
-    asked = [1_600_000_000_000, 1_600_000_003_500, 1_600_000_009_001]
-    found = [consumer.offsets_for_times([TopicPartition(topic, 0, at)], timeout=SECONDS)[0].offset for at in asked]
-    assert found == [0, 4, -1]
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS) == (0, 10)
-    consumer.close()
+    with closing(consumer_of(served, "by-time")) as consumer:
+        asked = [1_600_000_000_000, 1_600_000_003_500, 1_600_000_009_001]
+        found = [consumer.offsets_for_times([TopicPartition(topic, 0, at)], timeout=SECONDS)[0].offset for at in asked]
+        assert found == [0, 4, -1]
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS) == (0, 10)
 
 
 @covers(situations.CLASSIC_GROUP)
@@ -169,22 +174,7 @@ def test_two_members_share_and_the_one_left_takes_over(served, strategy):
     topic = create(served, partitions=4)
     group = served.name("group")
     settings = {"partition_assignment_strategy": strategy}
-    first, second = consumer_of(served, group, **settings), consumer_of(served, group, **settings)
-    first.subscribe([topic])
-    until(lambda: first.poll(0.05) is None and len(first.assignment()) == 4, "the first member has not all four partitions")
-    second.subscribe([topic])
-
-    def shared() -> bool:
-        first.poll(0.05), second.poll(0.05)
-        return len(first.assignment()) == len(second.assignment()) == 2
-
-    until(shared, "the members do not share two and two")
-    second.close()
-    until(
-        lambda: first.poll(0.05) is None and len(first.assignment()) == 4,
-        "the partitions of the member that left are not taken over",
-    )
-    first.close()
+    share_and_take_over(topic, consumer_of(served, group, **settings), consumer_of(served, group, **settings))
 
 
 @covers(situations.CONSUMER_PROTOCOL)
@@ -197,22 +187,7 @@ def test_the_consumer_protocol_shares_partitions_too(served):
         "group.protocol": "consumer",
         "auto.offset.reset": "earliest",
     }
-    first, second = Consumer(common), Consumer(common)
-    first.subscribe([topic])
-    until(lambda: first.poll(0.05) is None and len(first.assignment()) == 4, "the first member has not all four partitions")
-    second.subscribe([topic])
-
-    def shared() -> bool:
-        first.poll(0.05), second.poll(0.05)
-        return len(first.assignment()) == len(second.assignment()) == 2
-
-    until(shared, "the members do not share two and two")
-    second.close()
-    until(
-        lambda: first.poll(0.05) is None and len(first.assignment()) == 4,
-        "the partitions of the member that left are not taken over",
-    )
-    first.close()
+    share_and_take_over(topic, Consumer(common), Consumer(common))
 
 
 @covers(situations.RESUME)
@@ -220,17 +195,15 @@ def test_a_new_consumer_goes_on_where_the_group_committed(served):
     topic = create(served)
     group = served.name("group")
     fill(served, topic, [str(number) for number in range(10)])
-    first = consumer_of(served, group)
-    first.subscribe([topic])
-    assert [message.value() for message in take(first, 4)] == [b"0", b"1", b"2", b"3"]
-    first.commit(offsets=[TopicPartition(topic, 0, 4, "half way")], asynchronous=False)
-    first.close()
-    second = consumer_of(served, group)
-    second.subscribe([topic])
-    assert [message.value() for message in take(second, 6)] == [b"4", b"5", b"6", b"7", b"8", b"9"]
-    committed = second.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0]
-    assert (committed.offset, committed.metadata) == (4, "half way")
-    second.close()
+    with closing(consumer_of(served, group)) as first:
+        first.subscribe([topic])
+        assert [message.value() for message in take(first, 4)] == [b"0", b"1", b"2", b"3"]
+        first.commit(offsets=[TopicPartition(topic, 0, 4, "half way")], asynchronous=False)
+    with closing(consumer_of(served, group)) as second:
+        second.subscribe([topic])
+        assert [message.value() for message in take(second, 6)] == [b"4", b"5", b"6", b"7", b"8", b"9"]
+        committed = second.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0]
+        assert (committed.offset, committed.metadata) == (4, "half way")
 
 
 @covers(situations.IDEMPOTENCE)
@@ -265,31 +238,30 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(served):
     producer.begin_transaction()
     producer.produce(topic, "not yet", partition=0)
     producer.flush(SECONDS)
-    consumer = consumer_of(served, "held-back", isolation_level="read_committed")
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    assert consumer.consume(1, 0.5) == []
-    producer.commit_transaction(SECONDS)
-    assert [message.value() for message in take(consumer, 1)] == [b"not yet"]
-    consumer.close()
+    with closing(consumer_of(served, "held-back", isolation_level="read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert consumer.consume(1, 0.5) == []
+        producer.commit_transaction(SECONDS)
+        assert [message.value() for message in take(consumer, 1)] == [b"not yet"]
 
 
 @covers(situations.OFFSETS_IN_TRANSACTIONS)
 def test_offsets_in_a_transaction_follow_its_outcome(served):
     source, target, group = create(served), create(served), served.name("group")
     fill(served, source, ["a", "b", "c", "d"])
-    consumer = consumer_of(served, group)
-    consumer.subscribe([source])
-    assert len(take(consumer, 4)) == 4
-    producer = producer_of(served, transactional_id=served.name("transaction"))
-    producer.init_transactions(SECONDS)
-    committed = []
-    for offset, end in [(2, producer.commit_transaction), (4, producer.abort_transaction)]:
-        producer.begin_transaction()
-        producer.produce(target, f"up to {offset}", partition=0)
-        producer.send_offsets_to_transaction([TopicPartition(source, 0, offset)], consumer.consumer_group_metadata(), SECONDS)
-        end(SECONDS)
-        committed.append(consumer.committed([TopicPartition(source, 0)], timeout=SECONDS)[0].offset)
-    consumer.close()
+    with closing(consumer_of(served, group)) as consumer:
+        consumer.subscribe([source])
+        assert len(take(consumer, 4)) == 4
+        producer = producer_of(served, transactional_id=served.name("transaction"))
+        producer.init_transactions(SECONDS)
+        committed = []
+        for offset, end in [(2, producer.commit_transaction), (4, producer.abort_transaction)]:
+            producer.begin_transaction()
+            producer.produce(target, f"up to {offset}", partition=0)
+            offsets = [TopicPartition(source, 0, offset)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), SECONDS)
+            end(SECONDS)
+            committed.append(consumer.committed([TopicPartition(source, 0)], timeout=SECONDS)[0].offset)
     assert committed == [2, 2]
     assert [message.value() for message in read(served, target, 1, isolation_level="read_committed")] == [b"up to 2"]
 
@@ -338,18 +310,17 @@ def test_records_are_deleted_up_to_an_offset(served):
 def test_groups_are_listed_described_their_offsets_changed_and_deleted(served):
     topic, group = create(served), served.name("group")
     fill(served, topic, ["a", "b", "c"])
-    consumer = consumer_of(served, group, client_id="reader-1")
-    consumer.subscribe([topic])
-    take(consumer, 3)
-    consumer.commit(asynchronous=False)
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
-    listed = {found.group_id: found.state for found in admin.list_consumer_groups().result(SECONDS).valid}
-    assert listed[group] == ConsumerGroupState.STABLE
-    described = admin.describe_consumer_groups([group])[group].result(SECONDS)
-    assert [(member.client_id, member.assignment.topic_partitions) for member in described.members] == [
-        ("reader-1", [TopicPartition(topic, 0)])
-    ]
-    consumer.close()
+    with closing(consumer_of(served, group, client_id="reader-1")) as consumer:
+        consumer.subscribe([topic])
+        assert len(take(consumer, 3)) == 3
+        consumer.commit(asynchronous=False)
+        listed = {found.group_id: found.state for found in admin.list_consumer_groups().result(SECONDS).valid}
+        assert listed[group] == ConsumerGroupState.STABLE
+        described = admin.describe_consumer_groups([group])[group].result(SECONDS)
+        assert [(member.client_id, member.assignment.topic_partitions) for member in described.members] == [
+            ("reader-1", [TopicPartition(topic, 0)])
+        ]
     asked = ConsumerGroupTopicPartitions(group)
     assert admin.list_consumer_group_offsets([asked])[group].result(SECONDS).topic_partitions[0].offset == 3
     changed = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.interop.toolchain import unavailable
+from tests.waiting import PROCESS_PATIENCE
 
-READ_SECONDS = 60
+READ_SECONDS = PROCESS_PATIENCE
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def create_topics(bootstrap: str, *names: str, partitions: int = 1, config: dict
     admin_module = librdkafka("confluent_kafka.admin")
     admin = admin_module.AdminClient({"bootstrap.servers": bootstrap})
     topics = [admin_module.NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {}) for name in names]
-    for future in admin.create_topics(topics, operation_timeout=30).values():
+    for future in admin.create_topics(topics, operation_timeout=READ_SECONDS, request_timeout=READ_SECONDS).values():
         future.result()
 
 
@@ -64,7 +65,7 @@ def read_topics(bootstrap: str, topics: Iterable[str], *, isolation: str = "read
         while unfinished:
             message = consumer.poll(1.0)
             if message is None:
-                assert time.monotonic() < deadline, f"after {READ_SECONDS} s there is no end of {sorted(unfinished)}"
+                assert time.monotonic() < deadline, f"after {READ_SECONDS:g} s there is no end of {sorted(unfinished)}"
                 continue
             if message.error() is None:
                 received[message.topic()].append(as_received(message))

@@ -10,8 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -19,10 +18,10 @@ from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.protocol.messages import MetadataRequest
 from tests.interop.toolchain import java_command
+from tests.ports import held_port
+from tests.waiting import PROCESS_PATIENCE, until
 
 VERSION = "3.9.1"
-READY_SECONDS = 60
-STOP_SECONDS = 30
 
 LOG4J = """log4j.rootLogger=WARN, out
 log4j.logger.kafka.server.KafkaServer=INFO
@@ -44,7 +43,7 @@ BROKER_PROPERTIES = {
     "num.network.threads": "1",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
-    "zookeeper.connection.timeout.ms": "30000",
+    "zookeeper.connection.timeout.ms": "180000",
 }
 
 
@@ -74,19 +73,20 @@ class JavaProcess:
 
     def wait_for(self, port: int) -> None:
         """Until somebody listens on `port`; the process must stay alive meanwhile."""
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
+
+        def listens() -> bool:
             assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}:\n{self.text()[-4000:]}"
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
-            assert time.monotonic() < deadline, f"{self.name} does not listen after {READY_SECONDS} s:\n{self.text()[-4000:]}"
-            time.sleep(0.05)
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PROCESS_PATIENCE):
+                return True
+            return False
+
+        until(listens, f"{self.name} listens on {port}; {self.output} has what it said", PROCESS_PATIENCE, 0.05)
 
     def end(self, with_signal: signal.Signals) -> None:
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
         try:
-            self.process.wait(STOP_SECONDS)
+            self.process.wait(PROCESS_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -104,7 +104,8 @@ class KafkaBroker:
         self.work_dir = work_dir
         self.log_dir = log_dir
         self.properties = properties or {}
-        self.port, self.zookeeper_port = free_ports(2)
+        self.port = self.zookeeper_port = 0
+        self._held = contextlib.ExitStack()
         self.zookeeper: JavaProcess | None = None
         self.broker: JavaProcess | None = None
 
@@ -116,6 +117,7 @@ class KafkaBroker:
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._write("log4j.properties", LOG4J)
+        self.port, self.zookeeper_port = (self._held.enter_context(held_port()) for _ in range(2))
         try:
             self._start_zookeeper()
             self.start()
@@ -144,13 +146,12 @@ class KafkaBroker:
 
     def _wait_for_controller(self) -> None:
         """Until clients are told of a controller, without which no topic can be made."""
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            with Connection(Address("127.0.0.1", self.port), timeout=READY_SECONDS) as connection:
-                if connection.ask(MetadataRequest(topics=[])).controller_id >= 0:
-                    return
-            assert time.monotonic() < deadline, f"no controller after {READY_SECONDS} s:\n{self.output()[-8000:]}"
-            time.sleep(0.05)
+
+        def is_told() -> bool:
+            with Connection(Address("127.0.0.1", self.port), timeout=PROCESS_PATIENCE) as connection:
+                return bool(connection.ask(MetadataRequest(topics=[])).controller_id >= 0)
+
+        until(is_told, "there is a controller", PROCESS_PATIENCE, 0.05)
 
     def stop(self) -> None:
         self._end_broker(signal.SIGTERM)
@@ -180,6 +181,7 @@ class KafkaBroker:
         for process in (broker, zookeeper):
             if process is not None:
                 process.end(signal.SIGKILL)
+        self._held.close()
 
     def _java(self, name: str, main_class: str, *arguments: str) -> JavaProcess:
         command = java_command(VERSION, main_class, *arguments, log4j=self.work_dir / "log4j.properties")
@@ -189,13 +191,3 @@ class KafkaBroker:
         path = self.work_dir / name
         path.write_text(text)
         return path
-
-
-def free_ports(count: int) -> Iterator[int]:
-    """Ports that nobody listens on; asked for together, so that they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for free in sockets:
-            free.bind(("127.0.0.1", 0))
-        ports = [free.getsockname()[1] for free in sockets]
-    return iter(ports)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from tests.interop.kafka_harness import LOG4J, JavaProcess, free_ports
+from tests.interop.kafka_harness import LOG4J, JavaProcess
 from tests.interop.toolchain import java_command
+from tests.ports import held_port
 
 VERSION = "4.3.0"
 CLUSTER_ID = "bWlsZXBvc3QtdGVzdHMtMQ"
@@ -29,16 +31,26 @@ class KraftBroker:
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
         self.directory = directory
         self.data = directory / "data"
-        self.port, self.controller_port = free_ports(2)
         self.settings = settings or {}
-        self.process: JavaProcess | None = None
+        self.port = 0
+        self._stack = contextlib.ExitStack()
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> KraftBroker:
-        controller = f"127.0.0.1:{self.controller_port}"
+        with contextlib.ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        self.port = stack.enter_context(held_port())
+        controller = f"127.0.0.1:{stack.enter_context(held_port())}"
         properties = {
             **PROPERTIES,
             "controller.quorum.voters": f"0@{controller}",
@@ -54,14 +66,6 @@ class KraftBroker:
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         tool = java_command(VERSION, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(path), log4j=log4j)
         subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
-        self.process = JavaProcess("kafka", self.directory, java_command(VERSION, "kafka.Kafka", str(path), log4j=log4j))
-        try:
-            self.process.wait_for(self.port)
-        except BaseException:
-            self.process.end(signal.SIGKILL)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        assert self.process is not None
-        self.process.end(signal.SIGKILL)
+        process = JavaProcess("kafka", self.directory, java_command(VERSION, "kafka.Kafka", str(path), log4j=log4j))
+        stack.callback(process.end, signal.SIGKILL)
+        process.wait_for(self.port)

@@ -73,10 +73,14 @@ def fill(bootstrap: str) -> None:
         for each in range(20):
             producer.produce("m", b"%d of %d" % (each, number), b"k", each % 2, timestamp=FIRST_TIME + 6000 + number)
         producer.flush()
+        if fate == "open":
+            break
         if fate == "commit":
             producer.commit_transaction()
-        elif fate == "abort":
+        else:
             producer.abort_transaction()
+        # It is answered before the marker is written, and the next of the same name is told to wait for that.
+        Producer({**servers, "transactional.id": f"x{number}"}).init_transactions()
     # Before the broker is gone, which the client would complain about.
     del admin, producer
 

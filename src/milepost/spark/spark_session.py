@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LEAST_JAVA = 17
 LEAST_PYSPARK = (4, 2)
+JAVA_SECONDS = 120
 ADVICE = "install it (Debian: apt install openjdk-17-jre-headless) and set JAVA_HOME if it is not on the PATH"
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -62,7 +63,7 @@ def ensure_java() -> None:
     home = os.environ.get("JAVA_HOME")
     command = f"{home}/bin/java" if home else "java"
     try:
-        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "no java is on the PATH"
         raise InvalidConfiguration(f"Spark needs Java {LEAST_JAVA} or newer, and {where}; {ADVICE}") from None

@@ -29,7 +29,7 @@ func join(target, group string, options ...kgo.Opt) *member {
 		}
 	}
 	joined.Client = client(append(options, kgo.ConsumeTopics(target), kgo.ConsumerGroup(group), kgo.HeartbeatInterval(200*time.Millisecond),
-		kgo.SessionTimeout(6*time.Second), kgo.OnPartitionsAssigned(count(1)), kgo.OnPartitionsRevoked(count(-1)), kgo.OnPartitionsLost(count(-1)),
+		kgo.SessionTimeout(60*time.Second), kgo.OnPartitionsAssigned(count(1)), kgo.OnPartitionsRevoked(count(-1)), kgo.OnPartitionsLost(count(-1)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	go func() {
 		for !joined.PollFetches(context.Background()).IsClientClosed() {

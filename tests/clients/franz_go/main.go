@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const wait = 20 * time.Second
+const wait = 120 * time.Second
 
 var (
 	bootstrap, prefix = os.Args[1], os.Args[2]

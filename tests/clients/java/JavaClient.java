@@ -34,7 +34,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * thing that it did. Nothing is judged here: the test knows what should be seen.
  */
 public final class JavaClient {
-    private static final Duration WAIT = Duration.ofSeconds(20);
+    private static final Duration WAIT = Duration.ofSeconds(120);
     private static String bootstrap;
     private static String prefix;
     private static Admin admin;

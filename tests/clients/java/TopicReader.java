@@ -17,7 +17,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * topic, partition, offset, timestamp, key, value, headers as key:value; bytes in hexadecimal, `-` for null.
  */
 public final class TopicReader {
-    private static final Duration LONGEST = Duration.ofSeconds(30);
+    private static final Duration LONGEST = Duration.ofSeconds(180);
 
     public static void main(String[] args) {
         List<String> topics = Arrays.asList(args).subList(1, args.length);

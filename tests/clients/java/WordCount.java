@@ -44,9 +44,10 @@ public final class WordCount {
         settings.put("commit.interval.ms", "50");
         settings.put("statestore.cache.max.bytes", "0");
         settings.put("consumer.auto.offset.reset", "earliest");
-        // A member that was killed is missed soon.
-        settings.put("consumer.session.timeout.ms", "2000");
+        // A member that was killed is missed soon; one that is slow is not missed.
+        settings.put("consumer.session.timeout.ms", "6000");
         settings.put("consumer.heartbeat.interval.ms", "200");
+        settings.put("producer.transaction.timeout.ms", "60000");
         // Small transactions, so that one is open when it is killed.
         settings.put("consumer.max.poll.records", "100");
         return settings;

@@ -6,11 +6,11 @@ const { hash } = require('lz4js/xxh32.js');
 const { ZstdCodec } = require('zstd-codec');
 
 const [bootstrap, prefix] = process.argv.slice(2);
-const kafka = new Kafka({ brokers: [bootstrap], clientId: 'kafkajs', logLevel: logLevel.NOTHING, retry: { retries: 3 } });
+const kafka = new Kafka({ brokers: [bootstrap], clientId: 'kafkajs', logLevel: logLevel.NOTHING, connectionTimeout: 60000 });
 const admin = kafka.admin();
 // It heartbeats between fetches only: a fetch that waits long would hold up a rebalance.
-const quick = { heartbeatInterval: 200, sessionTimeout: 6000, maxWaitTimeInMs: 100 };
-const WAIT = 20000;
+const quick = { heartbeatInterval: 200, sessionTimeout: 60000, maxWaitTimeInMs: 100 };
+const WAIT = 120000;
 const TOPIC = 2;
 const FENCED = [47, 90];
 

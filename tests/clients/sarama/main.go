@@ -11,7 +11,7 @@ import (
 	"github.com/IBM/sarama"
 )
 
-const wait = 20 * time.Second
+const wait = 120 * time.Second
 
 var (
 	bootstrap, prefix = []string{os.Args[1]}, os.Args[2]
@@ -75,6 +75,9 @@ func config(changes ...func(*sarama.Config)) *sarama.Config {
 	settings.Consumer.Offsets.AutoCommit.Enable = false
 	settings.Consumer.MaxWaitTime = 50 * time.Millisecond
 	settings.Consumer.Group.Heartbeat.Interval = 200 * time.Millisecond
+	settings.Consumer.Group.Session.Timeout = 60 * time.Second
+	settings.Admin.Timeout = 60 * time.Second
+	settings.Producer.Transaction.Retry.Max = 600
 	for _, change := range changes {
 		change(settings)
 	}

@@ -6,14 +6,16 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.ports import held_port
 from tests.spark.cluster.spark_programs import environment, program
 from tests.spark.logs import many_batches, write_log
+from tests.waiting import PROCESS_PATIENCE, until
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pip install 'milepost[connect]'")
 pytestmark = pytest.mark.trouble
@@ -42,9 +44,12 @@ print("RESULT " + json.dumps({
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    with held_port() as port, served(tmp_path, port):
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def served(tmp_path: Path, port: int) -> Iterator[None]:
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -52,7 +57,13 @@ def server(tmp_path: Path) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
-    command = [program("spark-submit"), "--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command = [
+        program("spark-submit"),
+        "--master",
+        "local[2]",
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     log = tmp_path / "server.log"
@@ -65,18 +76,17 @@ def server(tmp_path: Path) -> Iterator[str]:
             stderr=output,
         )
     try:
-        while not listens(port):
+
+        def listens() -> bool:
             assert process.poll() is None, log.read_text()[-4000:]
-            time.sleep(0.2)
-        yield f"sc://127.0.0.1:{port}"
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        until(listens, "the server listens", PROCESS_PATIENCE, 0.2)
+        yield
     finally:
         process.terminate()
         process.wait()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_everything_goes_through_a_server(server: str, tmp_path: Path) -> None:

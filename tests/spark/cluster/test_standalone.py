@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import held_port
 from tests.spark.cluster.spark_programs import environment, program
 from tests.spark.logs import many_batches, write_log
+from tests.waiting import PROCESS_PATIENCE, until
 
 pytestmark = pytest.mark.trouble
 SOURCE = Path(__file__).parents[3] / "src"
@@ -51,13 +51,6 @@ print("RESULT " + json.dumps(result))
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output, subprocess.Popen(command, env=environment(), stdout=output, stderr=output) as process:
@@ -67,18 +60,20 @@ def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.terminate()
 
 
-def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-    while text not in log.read_text():
+def wait_for(text: str, log: Path, process: subprocess.Popen[bytes], times: int = 1) -> None:
+    def said() -> bool:
         assert process.poll() is None, log.read_text()
-        time.sleep(0.2)
+        return log.read_text().count(text) >= times
+
+    until(said, f"{log} says {text!r}", PROCESS_PATIENCE, 0.2)
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """The address of a master that two workers of one core have joined."""
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
+        port = stack.enter_context(held_port())
+        url = f"spark://127.0.0.1:{port}"
         place = ["--host", "127.0.0.1", "--port"]
         command = [program("spark-class"), "org.apache.spark.deploy.master.Master", *place, str(port), "--webui-port", "0"]
         log = tmp_path / "master.log"
@@ -88,9 +83,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             worker = [program("spark-class"), "org.apache.spark.deploy.worker.Worker", *place, "0", "--webui-port", "0"]
             worker += ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"worker-{number}"), url]
             stack.enter_context(running(worker, tmp_path / f"worker-{number}.log"))
-        while log.read_text().count("Registering worker") < 2:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
+        wait_for("Registering worker", log, process, times=2)
         yield url
 
 

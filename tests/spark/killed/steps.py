@@ -82,9 +82,10 @@ def die(step: Step) -> None:
     except FileExistsError:
         return
     if step.with_all:
-        # More than once: the first to go may have been starting another.
-        while others := [pid for pid in processes_of(os.getsid(0)) if pid != os.getpid()]:
-            for pid in others:
+        driver = os.getsid(0)
+        # More than once: the first to go may have been starting another. The driver first: it must not live to see its JVM gone.
+        while others := [pid for pid in processes_of(driver) if pid != os.getpid()]:
+            for pid in sorted(others, key=lambda pid: pid != driver):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +22,13 @@ import milepost
 from tests.spark.killed.dying import dying
 from tests.spark.killed.scenarios import IDS, SCENARIOS, Scenario
 from tests.spark.killed.steps import Step, processes_of
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[3]
-DRIVER_SECONDS = 300
+DRIVER_SECONDS = 600
 # Of each scenario, the numbers of the steps that `make test` runs.
 TASKS_IN_SHORT = {"batch": 0, "stream": 1, "wire-batch": 0, "wire-stream": 1, "load": 2, "export": 0, "compact": 1}
 COMMITS_IN_SHORT = {"batch": 3, "stream": 5}
@@ -134,12 +134,12 @@ def drive(name: str, place: Path, step: Step) -> int:
     command = [sys.executable, "-m", "tests.spark.killed.driver", name, str(place), step.to_json()]
     with (place / "driver.out").open("wb") as output:
         driver = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
-    try:
-        code = driver.wait(DRIVER_SECONDS)
-        while processes_of(driver.pid):
-            time.sleep(0.05)
-    finally:
-        for pid in processes_of(driver.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    with driver:
+        try:
+            code = driver.wait(DRIVER_SECONDS)
+            until(lambda: not processes_of(driver.pid), "all that the driver started has ended", DRIVER_SECONDS, 0.05)
+        finally:
+            for pid in processes_of(driver.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
     return code

@@ -27,12 +27,13 @@ from tests.clients.served import Served
 from tests.interop.kafka_client import create_topics, librdkafka
 from tests.interop.kafka_harness import KafkaBroker, dump_log_segments
 from tests.interop.test_kafka_reads_our_files import replace_partition
+from tests.waiting import PROCESS_PATIENCE
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 2
 ROWS = 240
 START = 1_700_000_000_000
-SECONDS = 60
+SECONDS = 2 * PROCESS_PATIENCE
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -138,7 +139,7 @@ def read_with_librdkafka(bootstrap: str) -> list[Record]:
         consumer.assign([kafka.TopicPartition(codec, number, 0) for codec in CODECS for number in range(PARTITIONS)])
         while ended < len(CODECS) * PARTITIONS:
             message = consumer.poll(SECONDS)
-            assert message is not None, f"nothing came for {SECONDS} s"
+            assert message is not None, f"nothing came for {SECONDS:g} s"
             if message.error() is not None:
                 assert message.error().code() == kafka.KafkaError._PARTITION_EOF, message.error()
                 ended += 1

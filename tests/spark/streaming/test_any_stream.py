@@ -117,7 +117,7 @@ def opened(transport: str, data: Path) -> Iterator[dict[str, Any]]:
 def add_partition(servers: str) -> None:
     """A broker takes no directory that it has not been asked for."""
     request = CreatePartitionsRequest(
-        topics=[CreatePartitionsRequest.Topic(name="t", count=2, assignments=None)], timeout_ms=5000
+        topics=[CreatePartitionsRequest.Topic(name="t", count=2, assignments=None)], timeout_ms=30_000
     )
     with Cluster(servers) as cluster:
         assert [each.error_code for each in cluster.on_controller(lambda connection: connection.ask(request)).results] == [0]

@@ -15,11 +15,13 @@ from milepost.errors import InvalidArgument, OffsetOutOfRange
 from milepost.log.open import open_log
 from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from milepost.spark import group_offsets
 from milepost.spark.admission import Admission
 from milepost.spark.columns import Columns
 from milepost.spark.options import SourceOptions
 from milepost.spark.stream_reader import MilepostStreamReader
 from tests.spark.logs import many_batches, write_log
+from tests.waiting import PATIENCE
 
 COLUMNS = Columns.of("records", False)
 
@@ -157,10 +159,12 @@ def test_growing_files_are_followed(tmp_path):
         assert len(stream.trigger()) == 1
 
 
-def test_group_sees_how_far_the_query_has_come(tmp_path):
+def test_group_sees_how_far_the_query_has_come(tmp_path, monkeypatch):
     from milepost.client.cluster import Cluster
     from milepost.client.offsets import committed
 
+    # A query does not wait long for what is only good to know.
+    monkeypatch.setattr(group_offsets, "PATIENCE_SECONDS", PATIENCE)
     write_log(tmp_path, "t", 0, list(many_batches(10)))
     with milepost.Broker(tmp_path) as running:
         for place in ({"kafka.bootstrap.servers": running.bootstrap_servers}, {"path": tmp_path}):

@@ -20,6 +20,7 @@ from milepost.spark.transport import open_transport
 from tests.spark.log_files.test_any_log import bounds, expected
 from tests.spark.logs import NOW, Batch, Step, many_batches, plain_scan, steps, write_log
 from tests.spark.rows import read_rows, read_tasks
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def delete_records(servers: str, offset: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_records([Partition("t", 0, offset)]).values():
-        future.result(10)
+        future.result(PATIENCE)
 
 
 def test_nobody_listens():

@@ -13,6 +13,7 @@ is settled by the next one, whoever's it is; until then commit.json keeps the jo
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 
@@ -79,16 +80,28 @@ def make_directory(disk: Disk, path: str) -> None:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """A directory of two levels at most, and everything in it."""
-    if not disk.exists(path):
+    """A directory of two levels at most, and everything in it.
+
+    A task goes on for a moment when its job has failed, and others may remove too: what is gone is gone, and what is added
+    meanwhile is left to the next who removes.
+    """
+    try:
+        names = disk.listdir(path)
+    except FileNotFoundError:
         return
-    for name in disk.listdir(path):
+    for name in names:
         below = f"{path}/{name}"
         try:
             disk.unlink(below)
+        except FileNotFoundError:
+            continue
         except (IsADirectoryError, PermissionError):
             remove_tree(disk, below)
-    disk.rmdir(path)
+    try:
+        disk.rmdir(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+            raise
 
 
 def abandon(job: str) -> None:
@@ -104,6 +117,10 @@ def sweep(disk: Disk, staging: str, clock: Clock) -> None:
         return
     for name in disk.listdir(staging):
         job = f"{staging}/{name}"
-        age = clock.now_ms() - disk.stat(job).st_mtime * 1000
+        try:
+            age = clock.now_ms() - disk.stat(job).st_mtime * 1000
+        except FileNotFoundError:
+            # Its own commit was done with it.
+            continue
         if age > STALE_MS and not disk.exists(f"{job}/{COMMIT_FILE}"):
             remove_tree(disk, job)

@@ -22,7 +22,7 @@ pub fn shares(wanted: &[usize], members: &[&BaseConsumer]) -> String {
 }
 
 pub fn classic(broker: &Broker) {
-    group(broker, "classic", &[("heartbeat.interval.ms", "200"), ("session.timeout.ms", "6000")]);
+    group(broker, "classic", &[("heartbeat.interval.ms", "200"), ("session.timeout.ms", "60000")]);
 }
 
 /// In this protocol the broker says how often to heartbeat.

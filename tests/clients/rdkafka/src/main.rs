@@ -20,7 +20,7 @@ use rdkafka::message::{BorrowedMessage, Message, OwnedMessage};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(120);
 
 pub struct Broker {
     pub bootstrap: String,
