@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import random
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 PAGES = ("/home", "/search", "/cart", "/checkout", *(f"/product/{number}" for number in range(40)))
-START = datetime(2018, 5, 15, 6, tzinfo=timezone.utc)
+START = datetime(2018, 5, 15, 6, tzinfo=UTC)
 
 
 def events(count: int, seed: int = 1) -> list[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,7 @@ def test_keys_values_and_headers_are_bytes_and_nulls(tmp_path: Path) -> None:
     first, second = tables.records(str(directory)).to_pylist()
     assert (first["timestamp"], first["key"], first["value"]) == (None, None, b"")
     assert first["headers"] == [{"key": "h", "value": None}, {"key": "�", "value": b"x"}]
-    assert second["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc)
+    assert second["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     assert (second["key"], second["value"], second["headers"]) == (b"\xff", None, [])
 
 

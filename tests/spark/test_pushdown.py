@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from milepost.spark.pushdown_reader import PushdownReader
 from tests.spark.logs import NOW, Batch, Step, many_batches, plain_scan, steps, write_log
 from tests.spark.rows import ALL, plain, to_rows
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def at(ms: float) -> datetime:

@@ -16,14 +16,14 @@ Digits below a millisecond are cut off. Times before 1970 are refused: Kafka's n
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
 from milepost.errors import InvalidArgument
 
 FIRST_MILLISECONDS = 100_000_000_000
 MAX_TIME = 2**63 - 1
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 MILLISECONDS_UNIT = "epoch milliseconds"

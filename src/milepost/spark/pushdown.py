@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from milepost.spark.offset_range import OffsetRange
@@ -25,7 +25,7 @@ from milepost.spark.offset_range import OffsetRange
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 MAX = 2**63 - 1
 

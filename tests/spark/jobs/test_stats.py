@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_a_partition_in_numbers(tmp_path: Path) -> None:
 def test_hours_add_up_and_records_without_time_stand_apart(tmp_path: Path) -> None:
     write_log(tmp_path, "t", 0, [Batch((b"ab", b"c"), (0, 1), keys=(b"k",)), Batch((b"d", b"e"), (2 * HOUR, None), keys=(None,))])
     hours = figures(tmp_path).details["hours"]
-    at = datetime(2023, 11, 14, 22, tzinfo=timezone.utc)
+    at = datetime(2023, 11, 14, 22, tzinfo=UTC)
     assert hours == [
         {"topic": "t", "hour": at, "records": 2, "bytes": 5},
         {"topic": "t", "hour": at.replace(day=15, hour=0), "records": 1, "bytes": 1},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from milepost.cluster.zookeeper.reader import Znode, ZooKeeperReader
@@ -69,4 +69,4 @@ class Changes:
 
 
 def _change(kind: str, path: str, node: Znode | None) -> Change:
-    return Change(datetime.now(timezone.utc).isoformat(timespec="milliseconds")[11:23], kind, path, node)
+    return Change(datetime.now(UTC).isoformat(timespec="milliseconds")[11:23], kind, path, node)

@@ -6,14 +6,14 @@ An hour is its number since 1970 in UTC; None is for records without a timestamp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MICROSECONDS = 3_600_000_000
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def hour_numbers(timestamps: pa.Array) -> pa.Array:
