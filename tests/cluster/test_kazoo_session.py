@@ -144,6 +144,24 @@ def test_node_says_when_it_was_made(connect):
     assert before <= client.ask(Get("/dated"))[0].stat.created_ms <= int(time.time() * 1000)
 
 
+def test_chroot_is_made_though_the_connection_is_lost_meanwhile(connect, monkeypatch):
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import ConnectionLoss
+
+    right, tries = KazooClient.ensure_path, []
+
+    def ensure_path(client: KazooClient, path: str) -> Any:
+        tries.append(path)
+        if len(tries) < 3:
+            raise ConnectionLoss
+        return right(client, path)
+
+    monkeypatch.setattr(KazooClient, "ensure_path", ensure_path)
+    client = connect()
+    assert client.owner.told == ["connected"] and len(tries) == 3
+    assert client.ask(Exists("/"))[0].ok
+
+
 def test_no_operations_are_answered_too(connect):
     assert connect().ask() == []
 
