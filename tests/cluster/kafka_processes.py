@@ -11,6 +11,8 @@ from tests.cluster.processes import SETTINGS, BrokerProcess, ClusterProcesses
 from tests.interop.kafka_harness import LOG4J, VERSION, JavaProcess
 from tests.interop.toolchain import java_command
 
+START_SECONDS = 600.0
+"""Ten seconds of one processor, if it is Kafka's alone."""
 PROPERTIES = {
     **SETTINGS,
     "num.io.threads": "2",
@@ -53,7 +55,7 @@ class KafkaProcess(BrokerProcess):
                 return True
             return False
 
-        until(listens, f"broker {self.broker_id} listens: see {self.work}")
+        until(listens, f"broker {self.broker_id} listens: see {self.work}", START_SECONDS)
 
     def text(self) -> str:
         return self.java.text() if self.java is not None else ""
