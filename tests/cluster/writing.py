@@ -20,10 +20,11 @@ from tests.cluster.asking import metadata, until
 from tests.cluster.processes import ClusterProcesses
 from tests.waiting import PROCESS_PATIENCE
 
-# While somebody is missed just now, or another controller is elected.
+# While somebody is missed just now, or another controller is elected; unknown is what became of it when the session of one ended.
 PASSING = {
     KafkaError.INVALID_REPLICATION_FACTOR,
     KafkaError.NOT_CONTROLLER,
+    KafkaError.UNKNOWN,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
