@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from milepost.cluster.zookeeper.server import NO_JAVA, ZooKeeperServer, class_path
 from milepost.errors import InvalidConfiguration
 from milepost.files import Disk
-from tests.cluster.processes import free_port
+from tests.cluster.processes import running_zookeeper
 from tests.interop.toolchain import unavailable
 
 _chroots = count()
@@ -27,12 +26,8 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
         unavailable(str(missing))
     if shutil.which("java") is None:
         unavailable(NO_JAVA)
-    directory: Path = tmp_path_factory.mktemp("zookeeper")
-    server = ZooKeeperServer(str(directory), free_port())
-    server.start()
-    server.wait()
-    yield server
-    server.stop()
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
+import socket
 from pathlib import Path
 
+from tests.cluster.asking import until
 from tests.cluster.processes import SETTINGS, BrokerProcess, ClusterProcesses
-from tests.cluster.writing import metadata, until
 from tests.interop.kafka_harness import LOG4J, VERSION, JavaProcess
 from tests.interop.toolchain import java_command
 
+START_SECONDS = 600.0
+"""Ten seconds of one processor, if it is Kafka's alone."""
 PROPERTIES = {
     **SETTINGS,
     "num.io.threads": "2",
     "num.network.threads": "1",
     "log.cleaner.enable": "false",
-    "zookeeper.connection.timeout.ms": "30000",
     "inter.broker.protocol.version": "3.9",
 }
 
@@ -47,17 +49,21 @@ class KafkaProcess(BrokerProcess):
             self.wait()
 
     def wait(self) -> None:
-        assert self.java is not None
-        self.java.wait_for(self.port)
+        def listens() -> bool:
+            assert self.is_running, f"broker {self.broker_id} ended:\n{self.text()[-4000:]}"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+            return False
+
+        until(listens, f"broker {self.broker_id} listens: see {self.work}", START_SECONDS)
 
     def text(self) -> str:
         return self.java.text() if self.java is not None else ""
 
     def stop(self) -> int:
         """143 is how Java ends after SIGTERM."""
-        assert self.java is not None
-        self.java.end(signal.SIGTERM)
-        return 0 if self.java.process.returncode == 143 else self.java.process.returncode
+        code = super().stop()
+        return 0 if code == 143 else code
 
 
 class MixedProcesses(ClusterProcesses):
@@ -73,15 +79,7 @@ class MixedProcesses(ClusterProcesses):
     def kafkas(self) -> list[int]:
         return [number for number, broker in self.brokers.items() if isinstance(broker, KafkaProcess)]
 
-    def __enter__(self) -> MixedProcesses:
-        try:
-            for broker in self.brokers.values():
-                broker.start()
-            # A client that hears of no controller from the one that came last asks again after five minutes.
-            for broker in self.brokers.values():
-                known = f"all are known to broker {broker.broker_id}"
-                until(lambda broker=broker: metadata(broker.address).brokers.keys() == self.brokers.keys(), known)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+    def start(self) -> None:
+        for broker in self.brokers.values():
+            broker.start()
+        self.wait_until_all_are_known()

@@ -17,24 +17,14 @@ import threading
 import time
 from pathlib import Path
 
-from milepost.cluster.zookeeper.server import ZooKeeperServer
-from tests.cluster.processes import BrokerProcess, ClusterProcesses, free_port
-from tests.cluster.writing import (
-    Writer,
-    create_topic,
-    ensure_nothing_lost,
-    ensure_replicas_equal,
-    in_sync,
-    leaders,
-    read_all,
-    until,
-)
+from tests.cluster.asking import leaders, until
+from tests.cluster.processes import MISSED_SOON, BrokerProcess, ClusterProcesses, running_zookeeper
+from tests.cluster.writing import Writer, create_topic, ensure_healed
 
 TOPIC, PARTITIONS = "visits", 3
 BRIDGE, PORT, ZOOKEEPER_PORT = "10.77.0.254", 9092, 2181
 CUT_SECONDS = 8.0
 LAG_SECONDS = 4.0
-HEALS = 90.0
 
 
 def ip(*words: str) -> None:
@@ -102,13 +92,6 @@ class DistantBroker(BrokerProcess):
         if wait:
             self.wait()
 
-    def wait(self) -> None:
-        def is_ready() -> bool:
-            assert self.is_running, self.text()[-4000:]
-            return f"ready {self.address}" in self.text().rpartition("-- start")[2]
-
-        until(is_ready, f"broker {self.broker_id} is ready", HEALS)
-
     # Links.
 
     def cut(self) -> None:
@@ -127,7 +110,7 @@ class DistantBroker(BrokerProcess):
 class Network(ClusterProcesses):
     def __init__(self, directory: Path, zookeeper: str):
         super().__init__(directory, zookeeper, 0)
-        self.brokers = {number: DistantBroker(number, directory, zookeeper, {}) for number in (1, 2, 3)}
+        self.brokers = {number: DistantBroker(number, directory, zookeeper, MISSED_SOON) for number in (1, 2, 3)}
 
 
 # What happens to a cluster while somebody writes.
@@ -136,7 +119,7 @@ class Network(ClusterProcesses):
 def leader_is_cut_from_everybody(network: Network, leader: DistantBroker) -> None:
     others = ",".join(each.address for each in network.brokers.values() if each is not leader)
     leader.cut()
-    until(lambda: leader.broker_id not in leaders(others, TOPIC).values(), "others lead", HEALS)
+    until(lambda: leader.broker_id not in leaders(others, TOPIC).values(), "others lead")
     time.sleep(CUT_SECONDS)
     leader.join()
 
@@ -182,31 +165,18 @@ FAULTS = {
 
 def main(fault: str, directory: Path) -> None:
     make_network(3)
-    server = ZooKeeperServer(str(directory / "zookeeper"), free_port())
-    server.start()
-    server.wait()
-    relay(server.port)
-    try:
+    with running_zookeeper(directory / "zookeeper") as server:
+        relay(server.port)
         with Network(directory, f"{BRIDGE}:{ZOOKEEPER_PORT}/cut") as network:
             create_topic(network, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
             with Writer(network.bootstrap, TOPIC, PARTITIONS) as writer:
                 writer.wait_for(300)
                 FAULTS[fault](network, network.brokers[leaders(network.bootstrap, TOPIC)[0]])
-                writer.wait_for(600, HEALS)
+                writer.wait_for(600)
             # Whoever was cut off and had not been missed yet is missed now, and comes back.
             time.sleep(LAG_SECONDS)
-            for broker in network.brokers.values():
-                until(
-                    lambda broker=broker: all(isr == [1, 2, 3] for isr in in_sync(broker.address, TOPIC).values()),
-                    f"all in sync, as broker {broker.broker_id} was told",
-                    HEALS,
-                )
-            ensure_nothing_lost(writer, read_all(network.bootstrap, TOPIC, PARTITIONS))
-            assert [broker.stop() for broker in network.brokers.values()] == [0, 0, 0]
-            ensure_replicas_equal(network, TOPIC, PARTITIONS)
+            ensure_healed(network, writer)
             print(f"{len(writer.acked)} acknowledged, {len(writer.failed)} given up, none lost, none twice")
-    finally:
-        server.stop()
 
 
 if __name__ == "__main__":

@@ -8,36 +8,68 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-READY_SECONDS = 40.0
-STOP_SECONDS = 40.0
+from milepost.cluster.zookeeper.server import ZooKeeperServer
+from tests import waiting
+from tests.cluster.asking import assigned, end_session, in_sync, metadata, until, written_in_sync, zookeeper_client
+from tests.waiting import PROCESS_PATIENCE
 
-# Short times, so that what happens after a death happens soon.
+if TYPE_CHECKING:
+    from typing import Self
+
+# Nobody is taken for dead who is only slow. Whoever is killed can be buried.
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "2000",
-    "replica.lag.time.max.ms": "2000",
+    "zookeeper.session.timeout.ms": "30000",
+    "zookeeper.connection.timeout.ms": "120000",
+    "replica.lag.time.max.ms": "30000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "auto.leader.rebalance.enable": "false",
     "controlled.shutdown.retry.backoff.ms": "200",
 }
+# What happens after a death happens soon; also to one who lives, if the machine is busy.
+MISSED_SOON = {"zookeeper.session.timeout.ms": "3000", "replica.lag.time.max.ms": "2000"}
 
 
 PORTS = range(15_000, 32_000)
 """Below those that the system gives to clients: one of theirs may be taken while a broker is dead."""
 
 
+def _own_ports() -> Iterator[int]:
+    """Each once, and none that another worker of the same run takes: a port is free also while its broker is dead."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = list(PORTS[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))])
+    random.shuffle(ours)
+    return iter(ours)
+
+
+_ports = _own_ports()
+
+
 def free_port() -> int:
-    for _ in range(1000):
+    for port in _ports:
         try:
-            with socket.create_server(("127.0.0.1", random.choice(PORTS))) as listener:
-                return int(listener.getsockname()[1])
+            with socket.create_server(("127.0.0.1", port)):
+                return port
         except OSError:
             continue
     raise AssertionError("no port is free")
+
+
+@contextmanager
+def running_zookeeper(directory: Path) -> Iterator[ZooKeeperServer]:
+    server = ZooKeeperServer(str(directory), free_port())
+    try:
+        server.start()
+        server.wait(PROCESS_PATIENCE)
+        yield server
+    finally:
+        server.stop()
 
 
 class BrokerProcess:
@@ -68,13 +100,12 @@ class BrokerProcess:
 
     def wait(self) -> None:
         """Until it is registered and serves."""
-        deadline = time.monotonic() + READY_SECONDS
-        while f"ready 127.0.0.1:{self.port}" not in self.text().rpartition("-- start")[2]:
-            assert self.process is not None and self.process.poll() is None, (
-                f"broker {self.broker_id} ended:\n{self.text()[-4000:]}"
-            )
-            assert time.monotonic() < deadline, f"broker {self.broker_id} is not ready:\n{self.text()[-4000:]}"
-            time.sleep(0.02)
+
+        def is_ready() -> bool:
+            assert self.is_running, f"broker {self.broker_id} ended:\n{self.text()[-4000:]}"
+            return f"ready {self.address}" in self.text().rpartition("-- start")[2]
+
+        waiting.until(is_ready, f"broker {self.broker_id} is ready: see {self.output}", PROCESS_PATIENCE, pause=0.02)
 
     def text(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
@@ -97,7 +128,7 @@ class BrokerProcess:
         """A clean stop; how it ended."""
         self.send(signal.SIGTERM)
         assert self.process is not None
-        return self.process.wait(STOP_SECONDS)
+        return self.process.wait(PROCESS_PATIENCE)
 
 
 class ClusterProcesses:
@@ -111,19 +142,47 @@ class ClusterProcesses:
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers.values())
 
-    def __enter__(self) -> ClusterProcesses:
+    @property
+    def running(self) -> list[BrokerProcess]:
+        return [broker for broker in self.brokers.values() if broker.is_running]
+
+    def __enter__(self) -> Self:
         try:
-            for broker in self.brokers.values():
-                broker.start(wait=False)
-            for broker in self.brokers.values():
-                broker.wait()
+            self.start()
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def start(self) -> None:
         for broker in self.brokers.values():
-            if broker.is_running:
-                broker.send(signal.SIGCONT)
-                broker.kill()
+            broker.start(wait=False)
+        for broker in self.brokers.values():
+            broker.wait()
+        self.wait_until_all_are_known()
+
+    def wait_until_all_are_known(self) -> None:
+        """A client that hears of no controller from the one that came last asks again after five minutes."""
+        for broker in self.brokers.values():
+            known = f"all are known to broker {broker.broker_id}"
+            until(lambda broker=broker: metadata(broker.address).brokers.keys() == self.brokers.keys(), known)
+
+    def wait_until_in_sync(self, topic: str) -> None:
+        """All replicas of all its partitions, and every broker that runs has heard of it."""
+        with zookeeper_client(self.zookeeper) as client:
+            replicas = assigned(client, topic)
+            until(lambda: written_in_sync(client, topic) == replicas, f"all replicas of {topic} are in sync")
+        for broker in self.running:
+            heard = f"broker {broker.broker_id} has heard that {topic} is in sync"
+            until(lambda broker=broker: in_sync(broker.address, topic) == replicas, heard)
+
+    def bury(self, broker_id: int) -> None:
+        """Kill it, and end its session."""
+        self.brokers[broker_id].kill()
+        with zookeeper_client(self.zookeeper) as client:
+            end_session(client, broker_id)
+
+    def __exit__(self, *exception: object) -> None:
+        for broker in self.running:
+            broker.send(signal.SIGCONT)
+            broker.kill()

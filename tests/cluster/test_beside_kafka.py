@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -17,24 +19,14 @@ from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.coordinator.hashing import partition_of
 from milepost.protocol.messages import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
+from tests.cluster.asking import leaders, metadata, partitions_of, until
 from tests.cluster.kafka_processes import MixedProcesses
-from tests.cluster.writing import (
-    Writer,
-    create_topic,
-    ensure_nothing_lost,
-    ensure_replicas_equal,
-    in_sync,
-    leaders,
-    metadata,
-    read_all,
-    until,
-)
+from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, ensure_replicas_equal, read_all
+from tests.waiting import PROCESS_PATIENCE
 
 pytestmark = [pytest.mark.kafka]
 
 TOPIC, PARTITIONS = "visits", 3
-# Kafka needs a while for everything on a busy machine.
-SETTINGS = {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "5000"}
 KINDS = {
     "kafka is controller": ["kafka", "milepost", "kafka"],
     "milepost is controller": ["milepost", "kafka", "milepost"],
@@ -44,27 +36,27 @@ KINDS = {
 @pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS.keys())
 def cluster(request, tmp_path_factory, zookeeper_server):
     directory = tmp_path_factory.mktemp("mixed")
-    with MixedProcesses(directory, f"{zookeeper_server.address}/{directory.name}", request.param, SETTINGS) as cluster:
+    with MixedProcesses(directory, f"{zookeeper_server.address}/{directory.name}", request.param) as cluster:
         yield cluster
 
 
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS.keys())
 def test_older_protocol(tmp_path, zookeeper, kinds):
     """At 2.3: states of partitions written by their leaders, epochs asked for, no topic ids, producer ids from ZooKeeper."""
-    settings = {**SETTINGS, "inter.broker.protocol.version": "2.3"}
-    with MixedProcesses(tmp_path, zookeeper, kinds, settings) as cluster:
+    with MixedProcesses(tmp_path, zookeeper, kinds, {"inter.broker.protocol.version": "2.3"}) as cluster:
         create_topic(cluster, TOPIC, PARTITIONS, 3)
         with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
             writer.wait_for(300)
         assert not writer.failed
-        ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS), cluster.kafkas)
+        cluster.wait_until_in_sync(TOPIC)
+        ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS, writer.acked), cluster.kafkas)
         assert [broker.stop() for broker in cluster.brokers.values()] == [0, 0, 0]
         ensure_replicas_equal(cluster, TOPIC, PARTITIONS)
 
 
 def ask_controller(cluster, request):
     broker = cluster.brokers[metadata(cluster.bootstrap).controller_id]
-    with Connection(Address("127.0.0.1", broker.port)) as connection:
+    with Connection(Address("127.0.0.1", broker.port), timeout=PROCESS_PATIENCE) as connection:
         return connection.ask(request)
 
 
@@ -78,7 +70,7 @@ def test_each_leads_and_each_follows(cluster):
     with Writer(cluster.bootstrap, "spread", 3) as writer:
         writer.wait_for(300)
     for broker in cluster.brokers.values():
-        assert len(read_all(broker.address, "spread", 3)) == len(writer.acked)
+        assert len(read_all(broker.address, "spread", 3, writer.acked)) == len(writer.acked)
 
 
 @pytest.mark.parametrize("partition", range(3))
@@ -89,20 +81,18 @@ def test_group_is_coordinated_by_whoever_leads_its_partition(cluster, partition)
     create_topic(cluster, topic, 3, 3)
     with Writer(cluster.bootstrap, topic, 3) as writer:
         writer.wait_for(100)
-    consumer = Consumer({**settings, "enable.auto.commit": False})
-    consumer.subscribe([topic])
     found = []
-    until(
-        lambda: (
-            found.extend(each for each in consumer.consume(100, 1) if each.error() is None) or len(found) >= len(writer.acked)
-        ),
-        "everything is read",
-        60,
-    )
-    consumer.commit(asynchronous=False)
-    committed = consumer.committed([TopicPartition(topic, number) for number in range(3)], 30)
+    with closing(Consumer({**settings, "enable.auto.commit": False})) as consumer:
+        consumer.subscribe([topic])
+        until(
+            lambda: (
+                found.extend(each for each in consumer.consume(100, 1) if each.error() is None) or len(found) >= len(writer.acked)
+            ),
+            "everything is read",
+        )
+        consumer.commit(asynchronous=False)
+        committed = consumer.committed([TopicPartition(topic, number) for number in range(3)], PROCESS_PATIENCE)
     assert sum(each.offset for each in committed) == len(writer.acked)
-    consumer.close()
 
 
 @pytest.mark.parametrize("partition", range(3))
@@ -111,16 +101,17 @@ def test_transaction_is_coordinated_by_whoever_leads_its_partition(cluster, part
     topic = f"pays-{partition}"
     create_topic(cluster, topic, 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
-    producer.init_transactions(60)
+    producer.init_transactions(PROCESS_PATIENCE)
     for outcome in ("committed", "aborted", "committed"):
         producer.begin_transaction()
         for number in range(30):
             producer.produce(topic, outcome.encode(), partition=number % 3)
         if outcome == "committed":
-            producer.commit_transaction(30)
+            producer.commit_transaction(PROCESS_PATIENCE)
         else:
-            producer.abort_transaction(30)
-    assert read_all(cluster.bootstrap, topic, 3) == {"committed": 60}
+            producer.abort_transaction(PROCESS_PATIENCE)
+    written = {"committed": 60}
+    assert read_all(cluster.bootstrap, topic, 3, written) == written
 
 
 def test_topic_is_set_grown_moved_and_deleted(cluster):
@@ -139,16 +130,16 @@ def test_topic_is_set_grown_moved_and_deleted(cluster):
         until(lambda retention=retention: retention() == "123456", "the setting is known everywhere")
     admin.create_partitions([NewPartitions("changes", 3)])["changes"].result()
     until(lambda: len(leaders(cluster.bootstrap, "changes")) == 3, "it has three partitions")
-    before = metadata(cluster.bootstrap).topics["changes"].partitions[0].replicas
+    before = partitions_of(cluster.bootstrap, "changes")[0].replicas
     (absent,) = {1, 2, 3} - set(before)
     topic = AlterPartitionReassignmentsRequest.Topic
     part = topic.Partition(partition_index=0, replicas=[absent, before[0]])
-    move = AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[topic(name="changes", partitions=[part])])
+    move = AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=[topic(name="changes", partitions=[part])])
     assert ask_controller(cluster, move).responses[0].partitions[0].error_code == 0
-    listing = ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None)
+    listing = ListPartitionReassignmentsRequest(timeout_ms=60_000, topics=None)
     until(lambda: not ask_controller(cluster, listing).topics, "the move is over")
-    until(lambda: metadata(cluster.bootstrap).topics["changes"].partitions[0].replicas == [absent, before[0]], "it is told so")
-    admin.delete_topics(["changes"], operation_timeout=20)["changes"].result()
+    until(lambda: partitions_of(cluster.bootstrap, "changes")[0].replicas == [absent, before[0]], "it is told so")
+    admin.delete_topics(["changes"], operation_timeout=60)["changes"].result()
     until(lambda: "changes" not in metadata(cluster.bootstrap).topics, "it is gone")
 
 
@@ -158,13 +149,13 @@ def test_each_is_killed_in_turn_and_nothing_is_lost(cluster):
     with Writer(cluster.bootstrap, TOPIC, PARTITIONS) as writer:
         writer.wait_for(300)
         for broker in cluster.brokers.values():
-            broker.kill()
-            writer.wait_for(300, 60)
+            cluster.bury(broker.broker_id)
+            writer.wait_for(300)
             broker.start()
-            until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again", 60)
-            writer.wait_for(100, 60)
+            cluster.wait_until_in_sync(TOPIC)
+            writer.wait_for(100)
     assert not writer.failed
-    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS), cluster.kafkas)
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, TOPIC, PARTITIONS, writer.acked), cluster.kafkas)
     for broker in cluster.brokers.values():
         assert broker.stop() == 0
     ensure_replicas_equal(cluster, TOPIC, PARTITIONS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -32,16 +34,15 @@ from milepost.protocol.messages import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from tests.cluster.asking import in_sync, leaders, metadata, partitions_of, until
 from tests.cluster.processes import ClusterProcesses
-from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, in_sync, leaders, metadata, read_all, until
+from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, read_all
+from tests.waiting import PROCESS_PATIENCE
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, zookeeper_server):
-    # Longer sessions: librdkafka asks the controller it knows, and does not look for another one.
-    settings = {"zookeeper.session.timeout.ms": "10000"}
-    directory = tmp_path_factory.mktemp("cluster")
-    with ClusterProcesses(directory, f"{zookeeper_server.address}/administered", settings=settings) as cluster:
+    with ClusterProcesses(tmp_path_factory.mktemp("cluster"), f"{zookeeper_server.address}/administered") as cluster:
         yield cluster
 
 
@@ -51,7 +52,7 @@ def admin(cluster):
 
 
 def ask(broker, request, **options):
-    with Connection(Address("127.0.0.1", broker.port)) as connection:
+    with Connection(Address("127.0.0.1", broker.port), timeout=PROCESS_PATIENCE) as connection:
         return connection.ask(request, **options)
 
 
@@ -59,13 +60,19 @@ def controller(cluster):
     return cluster.brokers[metadata(cluster.bootstrap).controller_id]
 
 
+def until_everywhere(cluster, is_so, what):
+    """`is_so` of every broker's address."""
+    for broker in cluster.brokers.values():
+        until(lambda broker=broker: is_so(broker.address), f"{what}, as broker {broker.broker_id} was told")
+
+
 def test_topic_grows_and_goes(cluster, admin):
     create_topic(cluster, "grows", 1, 3)
     admin.create_partitions([NewPartitions("grows", 3)])["grows"].result()
-    assert sorted(leaders(cluster.bootstrap, "grows")) == [0, 1, 2]
-    assert all(sorted(isr) == [1, 2, 3] for isr in in_sync(cluster.bootstrap, "grows").values())
-    admin.delete_topics(["grows"], operation_timeout=20)["grows"].result()
-    until(lambda: "grows" not in metadata(cluster.bootstrap).topics, "the topic is gone")
+    grown = {number: [1, 2, 3] for number in range(3)}
+    until_everywhere(cluster, lambda address: in_sync(address, "grows") == grown, "it has three partitions")
+    admin.delete_topics(["grows"], operation_timeout=60)["grows"].result()
+    until_everywhere(cluster, lambda address: "grows" not in metadata(address).topics, "the topic is gone")
     until(
         lambda: all(each.name.endswith("-delete") for broker in cluster.brokers.values() for each in broker.data.glob("grows*")),
         "the directories are on their way out",
@@ -120,28 +127,28 @@ def test_quotas_that_are_changed_through_one_broker_after_another_are_all_kept_a
 
 def test_moved_partition_keeps_its_records_and_leaves_its_old_brokers(cluster):
     create_topic(cluster, "moves", 1, 2)
-    before = metadata(cluster.bootstrap).topics["moves"].partitions[0].replicas
+    before = partitions_of(cluster.bootstrap, "moves")[0].replicas
     (absent,) = {1, 2, 3} - set(before)
     target = [absent, before[0]]
     with Writer(cluster.bootstrap, "moves", 1) as writer:
         writer.wait_for(300)
         topic = AlterPartitionReassignmentsRequest.Topic
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=10_000, topics=[topic(name="moves", partitions=[topic.Partition(partition_index=0, replicas=target)])]
+            timeout_ms=60_000, topics=[topic(name="moves", partitions=[topic.Partition(partition_index=0, replicas=target)])]
         )
         elsewhere = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
         assert ask(elsewhere, request).error_code == 41
         assert ask(controller(cluster), request).responses[0].partitions[0].error_code == 0
         until(
-            lambda: not ask(controller(cluster), ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None)).topics,
+            lambda: not ask(controller(cluster), ListPartitionReassignmentsRequest(timeout_ms=60_000, topics=None)).topics,
             "the move is over",
         )
         writer.wait_for(300)
-    part = metadata(cluster.bootstrap).topics["moves"].partitions[0]
-    assert (part.replicas, sorted(part.isrs)) == (target, sorted(target))
-    ensure_nothing_lost(writer, read_all(cluster.bootstrap, "moves", 1))
+    until_everywhere(cluster, lambda address: partitions_of(address, "moves")[0].replicas == target, "it is where it should be")
+    until_everywhere(cluster, lambda address: in_sync(address, "moves") == {0: sorted(target)}, "it is in sync")
+    ensure_nothing_lost(writer, read_all(cluster.bootstrap, "moves", 1, writer.acked))
     old = cluster.brokers[before[1]]
-    assert not (old.data / "moves-0").exists()
+    until(lambda: not (old.data / "moves-0").exists(), "it has left its old broker")
 
 
 def test_deleted_records_are_gone_on_every_replica(cluster, admin):
@@ -149,7 +156,7 @@ def test_deleted_records_are_gone_on_every_replica(cluster, admin):
     with Writer(cluster.bootstrap, "trimmed", 1) as writer:
         writer.wait_for(100)
     name = TopicPartition("trimmed", 0, 50)
-    (future,) = admin.delete_records([name], operation_timeout=20).values()
+    (future,) = admin.delete_records([name], operation_timeout=60).values()
     assert future.result().low_watermark == 50
     for broker in cluster.brokers.values():
         with open_log(broker.data / "trimmed-0") as log:
@@ -162,7 +169,7 @@ def test_preferred_leader_is_elected_again(cluster, admin):
     victim = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
     assert victim.stop() == 0
     victim.start()
-    until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, "prefers").values()), "all in sync")
+    cluster.wait_until_in_sync("prefers")
     assert victim.broker_id not in leaders(cluster.bootstrap, "prefers").values()
     results = admin.elect_leaders(ElectionType.PREFERRED, None).result()
     assert [error for name, error in results.items() if name.topic == "prefers"] == [None]
@@ -172,43 +179,43 @@ def test_preferred_leader_is_elected_again(cluster, admin):
 def test_transaction_over_partitions_of_all_brokers_is_seen_as_a_whole(cluster):
     create_topic(cluster, "pays", 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "cashier", "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(PROCESS_PATIENCE)
     for outcome in ("committed", "aborted", "committed"):
         producer.begin_transaction()
         for number in range(30):
             producer.produce("pays", outcome.encode(), partition=number % 3)
         if outcome == "committed":
-            producer.commit_transaction(30)
+            producer.commit_transaction(PROCESS_PATIENCE)
         else:
-            producer.abort_transaction(30)
-    assert read_all(cluster.bootstrap, "pays", 3) == {"committed": 60}
+            producer.abort_transaction(PROCESS_PATIENCE)
+    written = {"committed": 60}
+    assert read_all(cluster.bootstrap, "pays", 3, written) == written
 
 
 def test_offsets_of_a_transaction_count_when_it_commits(cluster):
     create_topic(cluster, "bills", 1, 3)
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "enable.auto.commit": False, "log_level": 0}
-    )
-    consumer.assign([TopicPartition("bills", 0, 0)])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "biller", "log_level": 0})
-    producer.init_transactions(30)
-    for offset, commits in ((7, True), (9, False)):
-        producer.begin_transaction()
-        producer.produce("bills", b"x", partition=0)
-        producer.send_offsets_to_transaction([TopicPartition("bills", 0, offset)], consumer.consumer_group_metadata(), 30)
-        if commits:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
-    (committed,) = consumer.committed([TopicPartition("bills", 0)], 30)
+    producer.init_transactions(PROCESS_PATIENCE)
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "enable.auto.commit": False, "log_level": 0}
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign([TopicPartition("bills", 0, 0)])
+        for offset, commits in ((7, True), (9, False)):
+            producer.begin_transaction()
+            producer.produce("bills", b"x", partition=0)
+            offsets = [TopicPartition("bills", 0, offset)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PROCESS_PATIENCE)
+            if commits:
+                producer.commit_transaction(PROCESS_PATIENCE)
+            else:
+                producer.abort_transaction(PROCESS_PATIENCE)
+        (committed,) = consumer.committed([TopicPartition("bills", 0)], PROCESS_PATIENCE)
     assert committed.offset == 7
-    consumer.close()
 
 
 def test_topics_are_made_by_the_controller_alone(cluster):
     elsewhere = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
     topic = CreateTopicsRequest.Topic(name="late", num_partitions=1, replication_factor=1)
-    answer = ask(elsewhere, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    answer = ask(elsewhere, CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
     assert [each.error_code for each in answer.topics] == [41]
 
 
@@ -216,7 +223,7 @@ def test_topic_is_made_for_whoever_asks_for_it(cluster):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     errors = []
     producer.produce("sudden", b"x", on_delivery=lambda error, message: errors.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(PROCESS_PATIENCE) == 0
     assert errors == [None]
 
 

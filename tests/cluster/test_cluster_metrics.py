@@ -6,8 +6,10 @@ import urllib.request
 
 import pytest
 
+from tests.cluster.asking import leaders, metadata, until
 from tests.cluster.processes import ClusterProcesses, free_port
-from tests.cluster.writing import Writer, create_topic, in_sync, leaders, metadata, until
+from tests.cluster.writing import Writer, create_topic
+from tests.waiting import PROCESS_PATIENCE
 
 TOPIC, PARTITIONS = "visits", 3
 
@@ -24,7 +26,8 @@ def cluster(tmp_path, zookeeper):
 
 def told(broker, name):
     """A metric without labels, or the first with some."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{broker.settings['milepost.metrics.port']}/metrics", timeout=10) as answer:
+    url = f"http://127.0.0.1:{broker.settings['milepost.metrics.port']}/metrics"
+    with urllib.request.urlopen(url, timeout=PROCESS_PATIENCE) as answer:
         lines = answer.read().decode().splitlines()
     return next(float(line.split()[-1]) for line in lines if line.split("{")[0].split()[0] == name)
 
@@ -45,7 +48,7 @@ def test_sums_over_all_brokers_tell_what_happens(cluster):
         victim = next(
             each for each in leaders(cluster.bootstrap, TOPIC).values() if each != metadata(cluster.bootstrap).controller_id
         )
-        cluster.brokers[victim].kill()
+        cluster.bury(victim)
         until(lambda: victim not in leaders(cluster.bootstrap, TOPIC).values(), "others lead")
         until(lambda: total(cluster, f"{manager}_underreplicatedpartitions") == PARTITIONS, "all are under-replicated")
         assert total(cluster, f"{manager}_atminisrpartitioncount") == PARTITIONS
@@ -53,7 +56,7 @@ def test_sums_over_all_brokers_tell_what_happens(cluster):
         assert total(cluster, f"{controller}_offlinepartitionscount") == 0
         assert total(cluster, "kafka_controller_controllerstats_leaderelectionrateandtimems_count") > 0
         cluster.brokers[victim].start()
-        until(lambda: all(isr == [1, 2, 3] for isr in in_sync(cluster.bootstrap, TOPIC).values()), "all in sync again")
+        cluster.wait_until_in_sync(TOPIC)
         until(lambda: total(cluster, f"{manager}_isrexpands_total") >= PARTITIONS, "each came back in sync")
         assert total(cluster, f"{manager}_underreplicatedpartitions") == 0
     until(lambda: total(cluster, "kafka_server_replicafetchermanager_maxlag") == 0, "nobody is behind")

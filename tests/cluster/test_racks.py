@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.protocol.messages import FetchRequest
+from tests.cluster.asking import leaders, until
 from tests.cluster.processes import ClusterProcesses
-from tests.cluster.writing import Writer, create_topic, leaders, until
+from tests.cluster.writing import Writer, create_topic
+from tests.waiting import PROCESS_PATIENCE
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -39,7 +43,7 @@ def fetch(cluster, broker_id, rack, offset=0, wait_ms=0):
         topics=[FetchRequest.Topic(topic="visits", partitions=[part])],
         rack_id=rack,
     )
-    with Connection(Address("127.0.0.1", cluster.brokers[broker_id].port)) as connection:
+    with Connection(Address("127.0.0.1", cluster.brokers[broker_id].port), timeout=PROCESS_PATIENCE) as connection:
         (found,) = connection.ask(request, highest=12).responses[0].partitions
     return found
 
@@ -62,11 +66,13 @@ def test_consumer_in_the_leaders_rack_or_in_none_stays(cluster):
 
 def test_librdkafka_reads_everything_from_its_rack(cluster):
     near = leaders(cluster.bootstrap, "visits")[0] % 3 + 1
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "client.rack": f"r{near}", "log_level": 0})
-    consumer.assign([TopicPartition("visits", 0, 0)])
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "client.rack": f"r{near}", "log_level": 0}
     found = []
-    until(
-        lambda: found.extend(each for each in consumer.consume(100, 1) if each.error() is None) or len(found) == cluster.written,
-        "everything is read",
-    )
-    consumer.close()
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign([TopicPartition("visits", 0, 0)])
+        until(
+            lambda: (
+                found.extend(each for each in consumer.consume(100, 1) if each.error() is None) or len(found) == cluster.written
+            ),
+            "everything is read",
+        )

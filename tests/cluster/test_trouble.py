@@ -10,24 +10,15 @@ import time
 import pytest
 
 from milepost.cluster.zookeeper.server import ZooKeeperServer
-from tests.cluster.processes import ClusterProcesses, free_port
-from tests.cluster.writing import (
-    Writer,
-    create_topic,
-    ensure_nothing_lost,
-    ensure_replicas_equal,
-    in_sync,
-    leaders,
-    metadata,
-    read_all,
-    until,
-)
+from tests.cluster.asking import leaders, metadata, until
+from tests.cluster.processes import MISSED_SOON, ClusterProcesses, running_zookeeper
+from tests.cluster.writing import Writer, create_topic, ensure_healed
+from tests.waiting import PROCESS_PATIENCE
 
 pytestmark = [pytest.mark.trouble]
 
 TOPIC, PARTITIONS = "visits", 6
 GOAL = 100_000
-HEALS = 90.0
 
 
 class Scene:
@@ -36,7 +27,7 @@ class Scene:
         self.zookeeper = zookeeper
 
     def wait_for_all(self) -> None:
-        until(lambda: all(isr == [1, 2, 3] for isr in in_sync(self.cluster.bootstrap, TOPIC).values()), "all in sync", HEALS)
+        self.cluster.wait_until_in_sync(TOPIC)
 
     def kill_each_in_turn(self) -> None:
         for broker in self.cluster.brokers.values():
@@ -87,7 +78,7 @@ class Scene:
         self.zookeeper.stop()
         time.sleep(5)
         self.zookeeper.start()
-        self.zookeeper.wait()
+        self.zookeeper.wait(PROCESS_PATIENCE)
         self.wait_for_all()
 
     def fill_the_disk_of_a_leader(self) -> None:
@@ -122,14 +113,13 @@ class Scene:
 
 @pytest.fixture
 def scene(zookeeper_server, tmp_path):
-    server = ZooKeeperServer(str(tmp_path / "zookeeper"), free_port())
-    server.start()
-    server.wait()
-    settings = {"log.segment.bytes": "1048576"}
-    with ClusterProcesses(tmp_path, f"{server.address}/trouble", settings=settings) as cluster:
+    settings = {**MISSED_SOON, "log.segment.bytes": "1048576"}
+    with (
+        running_zookeeper(tmp_path / "zookeeper") as server,
+        ClusterProcesses(tmp_path, f"{server.address}/trouble", settings=settings) as cluster,
+    ):
         create_topic(cluster, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
         yield Scene(cluster, server)
-    server.stop()
 
 
 @pytest.mark.parametrize("fault", [name for name in vars(Scene) if not name.startswith("_") and name != "wait_for_all"])
@@ -137,9 +127,6 @@ def test_acknowledged_records_survive(scene, fault):
     with Writer(scene.cluster.bootstrap, TOPIC, PARTITIONS, pause=0.0002) as writer:
         writer.wait_for(1000)
         getattr(scene, fault)()
-        writer.wait_for(max(1000, GOAL - len(writer.acked)), 300)
-    # What the client gave up on after a minute may be there or not; what was acknowledged must be.
-    ensure_nothing_lost(writer, read_all(scene.cluster.bootstrap, TOPIC, PARTITIONS))
-    scene.wait_for_all()
-    assert [broker.stop() for broker in scene.cluster.brokers.values()] == [0, 0, 0]
-    ensure_replicas_equal(scene.cluster, TOPIC, PARTITIONS)
+        writer.wait_for(max(1000, GOAL - len(writer.acked)), 600)
+    # What the client gave up on after five minutes may be there or not; what was acknowledged must be.
+    ensure_healed(scene.cluster, writer)

@@ -12,6 +12,7 @@ from milepost.protocol.messages import HeartbeatRequest, HeartbeatResponse
 from milepost.replica.loop_peers import LoopPeers, client_id
 from milepost.replica.metadata import BrokerInfo, Endpoint
 from tests.client.fake_broker import CLOSE, FakeBroker
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -42,11 +43,8 @@ def ask(loop: EventLoop, peers: LoopPeers, fake: FakeBroker) -> Callable[..., An
         broker = BrokerInfo(1, 5, (Endpoint(listener, "PLAINTEXT", fake.address.host, fake.address.port),))
         request = HeartbeatRequest(group_id="g", generation_id=number)
         peers.send(broker, request, version, lambda answer: ended.append(answer.error_code), ended.append, purpose=purpose)
-        for _ in range(200):
-            if ended:
-                return ended[0]
-            loop.run_once(0.02)
-        raise AssertionError("nothing came back")
+        until(lambda: loop.run_once(0.02) or ended, "nothing came back", pause=0)
+        return ended[0]
 
     return ask
 

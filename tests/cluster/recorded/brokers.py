@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
+from tests.cluster.asking import node, until
 from tests.cluster.processes import BrokerProcess, free_port
 from tests.cluster.recorded.taps import Tap, Taps
-from tests.cluster.writing import until
+from tests.waiting import PROCESS_PATIENCE
 
 Tree = dict[str, dict[str, Any]]
 
@@ -25,9 +24,9 @@ SETTINGS = {
     "control.plane.listener.name": "CTRL",
     "listener.security.protocol.map": "CLIENT:PLAINTEXT,REPL:PLAINTEXT,CTRL:PLAINTEXT",
     "min.insync.replicas": "2",
-    # Shorter than they were recorded with, in the same order: a lagging follower is noticed before its session ends.
-    "replica.lag.time.max.ms": "1500",
-    "zookeeper.session.timeout.ms": "6000",
+    # A lagging follower is noticed before its session ends, which the steps do: both are longer than anybody is slow.
+    "replica.lag.time.max.ms": "8000",
+    "zookeeper.session.timeout.ms": "60000",
 }
 
 
@@ -46,8 +45,8 @@ class RecordedBrokers:
             told = {name: port if name == "CLIENT" else taps.add(port, broker_id).port for name, port in ports.items()}
             broker.settings |= {"listeners": addresses(ports), "advertised.listeners": addresses(told)}
             self.brokers[broker_id] = broker
-        self.kazoo = KazooClient(server)
-        self.kazoo.start()
+        self.kazoo = KazooClient(server, timeout=60)
+        self.kazoo.start(PROCESS_PATIENCE)
         self.kazoo.chroot = f"/{chroot}"  # the first broker makes it
 
     def close(self) -> None:
@@ -64,14 +63,11 @@ class RecordedBrokers:
         return ",".join(broker.address for broker in self.brokers.values() if broker.is_running)
 
     def ask(self, broker_id: int, request: Any) -> Any:
-        with Connection(Address("127.0.0.1", self.brokers[broker_id].port)) as connection:
+        with Connection(Address("127.0.0.1", self.brokers[broker_id].port), timeout=PROCESS_PATIENCE) as connection:
             return connection.ask(request)
 
     def node(self, path: str) -> Any:
-        try:
-            return json.loads(self.kazoo.get(path)[0])
-        except NoNodeError:
-            return None
+        return node(self.kazoo, path)
 
     @property
     def controller(self) -> int:
@@ -111,8 +107,14 @@ class RecordedBrokers:
 
     def until_quiet(self) -> None:
         """Everything was answered, and nobody was told anything for a moment."""
-        while (left := self.taps.last_time + QUIET_SECONDS - time.monotonic()) > 0 or self.taps.unanswered:
-            time.sleep(max(left, 0.01))
+        until(lambda: time.monotonic() > self.taps.last_time + QUIET_SECONDS and not self.taps.unanswered, "all is answered")
+
+    def until_followed_by(self, follower: int) -> None:
+        """Every other broker that lives has answered a fetch of the follower's by now: it has asked for another since."""
+        before = self.taps.fetches.copy()
+        for leader in set(self.alive) - {follower}:
+            asked = (leader, f"broker-{follower}-fetcher-0")
+            until(lambda asked=asked: self.taps.fetches[asked] >= before[asked] + 2, f"{leader} is followed by {follower}")
 
     def tree(self) -> Tree:
         found: Tree = {}

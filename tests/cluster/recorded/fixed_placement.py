@@ -1,6 +1,7 @@
 """`python -m tests.cluster.recorded.fixed_placement serve ...`: milepost, but the first partition of a topic goes to the first broker.
 
-Kafka and milepost begin at a random broker. The recorded cluster's internal topics began at broker 1.
+Kafka and milepost begin at a random broker. The recorded cluster's internal topics began at broker 1. And a controller that leaves waits
+for as long as it takes the others to hear who leads now, on a busy machine too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import functools
 
 from milepost.broker import cluster_topics
 from milepost.cli.main import main
+from milepost.cluster import leaving
 
 if __name__ == "__main__":
     cluster_topics.assign_replicas = functools.partial(cluster_topics.assign_replicas, start=0)
+    leaving.TELLING_SECONDS, leaving.ANSWER_SECONDS = 0.4, 120.0
     main(prog_name="milepost")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -23,13 +24,13 @@ from milepost.protocol.messages import (
     InitProducerIdRequest,
     ListPartitionReassignmentsRequest,
 )
+from tests.cluster.asking import end_session, until
 from tests.cluster.recorded.brokers import RecordedBrokers, Tree
 from tests.cluster.recorded.taps import Noted
+from tests.waiting import PROCESS_PATIENCE
 
 TOPIC, BROKER = 2, 4
-LATE_SECONDS = 1.0
-FOLLOWING_SECONDS = 1.0
-COMPLETE_SECONDS = 10.0
+COMPLETE_SECONDS = 60.0
 GROUP, TRANSACTION = 0, 1
 THREE_OF_THREE = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
@@ -49,15 +50,22 @@ class Steps:
         self.auto = auto
         self.last = last
 
-    def run(self, is_complete: Callable[[str, list[Noted]], bool]) -> Iterator[Done]:
-        """`is_complete` says whether what was sent during a step may be all: until then it is worth waiting for more."""
+    def run(self, is_complete: Callable[[list[Done]], bool]) -> list[Done]:
+        """`is_complete` says whether the last step left what it should: until then it is worth waiting. One that did not ends the run."""
+        run: list[Done] = []
         for step, act in self.acts().items():
             act()
             deadline = time.monotonic() + COMPLETE_SECONDS
-            while not is_complete(step, self.brokers.taps.noted) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            while not (was_complete := is_complete([*run, self.done(step)])) and time.monotonic() < deadline:
+                time.sleep(0.1)
             self.brokers.until_quiet()
-            yield Done(step, self.brokers.tree(), self.brokers.taps.take())
+            run.append(self.done(step)._replace(requests=self.brokers.taps.take()))
+            if not was_complete:
+                break
+        return run
+
+    def done(self, step: str) -> Done:
+        return Done(step, self.brokers.tree(), list(self.brokers.taps.noted))
 
     def acts(self) -> dict[str, Callable[[], object]]:
         return {
@@ -75,7 +83,7 @@ class Steps:
             "12-broker-2-returns": lambda: self.start(2),
             "13-preferred-election": lambda: (self.elect([("t-rf3", [1])]), self.elect(None)),
             "14-kill-broker-3-isr-shrink": self.kill_and_write,
-            "15-kill-broker-3-session-expired": lambda: self.until_dead(3),
+            "15-kill-broker-3-session-expired": lambda: self.end_session(3),
             "16-broker-3-returns-isr-expand": lambda: self.start(3),
             "17-preferred-election-after-return": lambda: self.elect(None),
             "18-kill-controller": self.kill_controller,
@@ -103,8 +111,12 @@ class Steps:
 
     def kill(self, broker_id: int) -> None:
         # A follower that dies before it has asked its new leader lags, whatever it has.
-        time.sleep(FOLLOWING_SECONDS)
+        self.brokers.until_followed_by(broker_id)
         self.brokers.brokers[broker_id].kill()
+
+    def end_session(self, broker_id: int) -> None:
+        end_session(self.brokers.kazoo, broker_id)
+        self.until_dead(broker_id)
 
     def kill_and_write(self) -> None:
         self.kill(3)
@@ -114,11 +126,10 @@ class Steps:
         self.brokers.until(lambda: all(3 not in states("t-rf3")[each]["isr"] for each in (0, 1)), "3 lags")
 
     def kill_controller(self) -> None:
-        self.brokers.to_zookeeper[3].late_vacancy = LATE_SECONDS
         self.kill(1)
+        with self.elected(2, instead_of=3):
+            end_session(self.brokers.kazoo, 1)
         self.until_dead(1)
-        self.brokers.to_zookeeper[3].late_vacancy = 0
-        assert self.brokers.controller == 2
 
     def controller_returns(self) -> None:
         self.take_producer_id(3)
@@ -126,10 +137,18 @@ class Steps:
         self.start(1)
 
     def stop_controller(self) -> None:
-        self.brokers.to_zookeeper[1].late_vacancy = LATE_SECONDS
-        self.stop(2)
-        self.brokers.until(lambda: self.brokers.controller == 3, "3 is the controller")
-        self.brokers.to_zookeeper[1].late_vacancy = 0
+        with self.elected(3, instead_of=1):
+            assert self.brokers.brokers[2].stop() == 0
+        self.until_dead(2)
+
+    @contextmanager
+    def elected(self, winner: int, *, instead_of: int) -> Iterator[None]:
+        """After the controller went."""
+        loser = self.brokers.to_zookeeper[instead_of]
+        loser.keeps_vacancy = True
+        yield
+        until(lambda: self.brokers.controller == winner, f"{winner} is the controller")
+        loser.keeps_vacancy = False
 
     # Clients.
 
@@ -146,13 +165,13 @@ class Steps:
             ],
             configs=[CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in (configs or {}).items()],
         )
-        answer = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
+        answer = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
         assert [each.error_code for each in answer.topics] == [0]
 
     def grow(self) -> None:
         given = [CreatePartitionsRequest.Topic.Assignment(broker_ids=self.auto[each]) for each in (2, 3)]
         topic = CreatePartitionsRequest.Topic(name="t-auto", count=4, assignments=given)
-        answer = self.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=20_000))
+        answer = self.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=60_000))
         assert [each.error_code for each in answer.results] == [0]
 
     def take_producer_id(self, broker_id: int) -> None:
@@ -164,7 +183,7 @@ class Steps:
         for topic, numbers in partitions.items():
             for number in numbers:
                 producer.produce(topic, b"value", partition=number)
-        assert producer.flush(30) == 0
+        assert producer.flush(PROCESS_PATIENCE) == 0
 
     def produce_everywhere(self) -> None:
         for broker_id in (2, 3):
@@ -196,17 +215,19 @@ class Steps:
     def transact(self) -> None:
         self.find_coordinator(1, TRANSACTION, "tx-a", "__transaction_state")
         producer = Producer({"bootstrap.servers": self.brokers.bootstrap, "transactional.id": "tx-a", "log_level": 0})
-        producer.init_transactions(30)
+        producer.init_transactions(PROCESS_PATIENCE)
         producer.begin_transaction()
         for number in (0, 1):
             producer.produce("t-rf3", b"committed", partition=number)
         self.find_coordinator(2, GROUP, "g-a", "__consumer_offsets")
         consumer = self.consumer()
-        producer.send_offsets_to_transaction([TopicPartition("t-rf3", 0, 1)], consumer.consumer_group_metadata(), 30)
-        producer.commit_transaction(30)
+        producer.send_offsets_to_transaction(
+            [TopicPartition("t-rf3", 0, 1)], consumer.consumer_group_metadata(), PROCESS_PATIENCE
+        )
+        producer.commit_transaction(PROCESS_PATIENCE)
         producer.begin_transaction()
         producer.produce("t-rf3", b"aborted", partition=2)
-        producer.abort_transaction(30)
+        producer.abort_transaction(PROCESS_PATIENCE)
         consumer.close()
 
     def consumer(self) -> Consumer:
@@ -221,26 +242,26 @@ class Steps:
     def consume(self) -> None:
         consumer = self.consumer()
         consumer.subscribe(["t-rf3"])
-        assert [each for each in consumer.consume(1, 20) if each.error() is None]
+        assert [each for each in consumer.consume(1, PROCESS_PATIENCE) if each.error() is None]
         consumer.commit(asynchronous=False)
         consumer.close()
 
     def elect(self, partitions: list[tuple[str, list[int]]] | None) -> None:
         of = ElectLeadersRequest.TopicPartition
         chosen = None if partitions is None else [of(topic=topic, partitions=numbers) for topic, numbers in partitions]
-        answer = self.ask(ElectLeadersRequest(election_type=0, topic_partitions=chosen, timeout_ms=20_000))
+        answer = self.ask(ElectLeadersRequest(election_type=0, topic_partitions=chosen, timeout_ms=60_000))
         assert answer.error_code == 0
 
     def move(self, replicas: list[int]) -> None:
         topic = AlterPartitionReassignmentsRequest.Topic
         moved = topic(name="t-move", partitions=[topic.Partition(partition_index=0, replicas=replicas)])
-        assert self.ask(AlterPartitionReassignmentsRequest(timeout_ms=20_000, topics=[moved])).error_code == 0
+        assert self.ask(AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=[moved])).error_code == 0
 
-        moving = ListPartitionReassignmentsRequest(timeout_ms=20_000, topics=None)
+        moving = ListPartitionReassignmentsRequest(timeout_ms=60_000, topics=None)
         self.brokers.until(lambda: not self.ask(moving).topics, f"t-move is on {replicas}")
 
     def delete(self) -> None:
         topics = [DeleteTopicsRequest.Topic(name=name) for name in ("t-auto", "t-move")]
-        answer = self.ask(DeleteTopicsRequest(topics=topics, timeout_ms=20_000))
+        answer = self.ask(DeleteTopicsRequest(topics=topics, timeout_ms=60_000))
         assert [each.error_code for each in answer.responses] == [0, 0]
         self.brokers.until(lambda: not self.brokers.kazoo.get_children("/admin/delete_topics"), "the topics are gone")

@@ -1,8 +1,8 @@
 """Taps between brokers: each listens on a port of its own, passes every byte on, and notes the requests that go through it.
 
 A broker advertises the port of its tap, so what others send to it is seen in the order of sending, as the recording of Kafka's brokers
-was made. In front of ZooKeeper a tap may bring one word late (`late_vacancy`): that the controller is gone. So another broker wins the
-election.
+was made. In front of ZooKeeper a tap may keep one word to itself for a while (`keeps_vacancy`): that the controller is gone. So another
+broker wins the election.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import struct
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any, NamedTuple
 
 from milepost.protocol.connection import FrameReader
@@ -19,6 +19,7 @@ from milepost.protocol.frames import decode_request
 from milepost.protocol.headers import read_request_header
 
 NOTED = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown", 56: "AlterPartition"}
+FETCH = 1
 CHUNK = 1 << 16
 SIZE = struct.Struct(">i")
 WATCH_EVENT = SIZE.pack(-1)
@@ -36,6 +37,8 @@ class Taps:
 
     def __init__(self) -> None:
         self.noted: list[Noted] = []
+        self.fetches: Counter[tuple[int, str]] = Counter()
+        """(leader, client id) -> how many there were."""
         self.unanswered = 0
         self.last_time = time.monotonic()
         self._loop = asyncio.new_event_loop()
@@ -97,7 +100,7 @@ class Taps:
 class Tap:
     def __init__(self, taps: Taps, target: int, broker_id: int | None):
         self.port = 0
-        self.late_vacancy = 0.0
+        self.keeps_vacancy = False
         self._taps = taps
         self._target = target
         self._broker_id = broker_id
@@ -136,7 +139,10 @@ class Tap:
             writer.write(data)
 
     def _note(self, frame: bytes, broker_id: int) -> bool:
-        name = NOTED.get(int.from_bytes(frame[:2]))
+        api_key = int.from_bytes(frame[:2])
+        name = NOTED.get(api_key)
+        if api_key == FETCH:
+            self._taps.fetches[broker_id, read_request_header(frame).client_id or ""] += 1
         if name is not None:
             header = read_request_header(frame)
             self._taps.note(Noted(broker_id, name, header.api_version, decode_request(header, frame)[0]))
@@ -148,6 +154,7 @@ class Tap:
             for frame in frames.feed(data):
                 if self._broker_id is not None:
                     self._taps.answered(open_requests.popleft())
-                elif self.late_vacancy and frame[:4] == WATCH_EVENT and bytes(frame).endswith(b"/controller"):
-                    await asyncio.sleep(self.late_vacancy)
+                elif frame[:4] == WATCH_EVENT and bytes(frame).endswith(b"/controller"):
+                    while self.keeps_vacancy:
+                        await asyncio.sleep(0.02)
                 writer.write(SIZE.pack(len(frame)) + frame)

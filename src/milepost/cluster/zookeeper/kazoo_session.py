@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import ConnectionLoss, KazooException, ZookeeperError
+from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError, ZookeeperError
 from kazoo.retry import KazooRetry
 
 from milepost.cluster.zookeeper.kazoo_handler import PromiseHandler
@@ -53,6 +53,11 @@ _EVENTS = {
 }
 
 
+def _patience() -> KazooRetry:
+    """For ever, and soon: a broker without ZooKeeper has nothing better to do."""
+    return KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0, max_jitter=0.2)
+
+
 class Poster(Protocol):
     def post(self, task: Callable[[], object]) -> None: ...
 
@@ -75,8 +80,7 @@ class KazooSession:
             self.hosts + self.chroot,
             timeout=timeout,
             handler=PromiseHandler(),
-            # For ever, and soon: a broker without ZooKeeper has nothing better to do.
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0, max_jitter=0.2),
+            connection_retry=_patience(),
             logger=logging.getLogger("milepost.cluster.kazoo"),
         )
 
@@ -116,27 +120,38 @@ class KazooSession:
         self._is_lost = False
         self.session_id = self._client.client_id[0] if self._client.client_id else 0
         if self.chroot:
-            self._make_chroot(self._owner.on_connected)
+            self._make_chroot(self._generation)
         else:
             self._owner.on_connected()
 
-    def _make_chroot(self, then: Callable[[], None]) -> None:
+    def _make_chroot(self, generation: int) -> None:
         made = self._client.handler.async_result()
         # An empty path below the chroot is the chroot itself: kazoo makes it with everything above.
         self._client.handler.spawn(lambda: made.set(self._ensure_root()))
-        made.rawlink(lambda _: self.loop.post(then))
+        made.rawlink(lambda _: self.loop.post(lambda: self._has_root(generation)))
 
     def _ensure_root(self) -> bool:
-        with_root = KazooClient(self.hosts, timeout=self.timeout)
+        """Tried until it is there, or nobody wants it any more."""
+        with_root = KazooClient(self.hosts, timeout=self.timeout, connection_retry=_patience())
         try:
-            with_root.start()
-            with_root.ensure_path(self.chroot)
+            connected = with_root.start_async()
+            while self._owner is not None:
+                try:
+                    if connected.wait(1.0):
+                        with_root.ensure_path(self.chroot)
+                        return True
+                except (ConnectionLoss, SessionExpiredError) as error:
+                    logger.info("the chroot %s is not made yet: %r", self.chroot, error)
         except KazooException as error:
             logger.warning("the chroot %s cannot be made: %s", self.chroot, error)
         finally:
             with_root.stop()
             with_root.close()
-        return True
+        return False
+
+    def _has_root(self, generation: int) -> None:
+        if self._owner is not None and generation == self._generation:
+            self._owner.on_connected()
 
     def _lost(self) -> None:
         if self._owner is None or self._is_lost:
