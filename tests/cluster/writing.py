@@ -194,7 +194,8 @@ def read_all(bootstrap: str, topic: str, partitions: int, wanted: Mapping[str, i
 def ensure_nothing_lost(writer: Writer, found: Counter[str], kafkas: Collection[int] = ()) -> None:
     """Everything acknowledged is there once, and nothing is there twice.
 
-    Unless one of Kafka's own brokers told the producer that a batch is missing (docs/deviations.md): ours never do.
+    Unless one of Kafka's own brokers told the producer that a batch is missing (docs/deviations.md): ours say so only of a batch that
+    overtook the one before it, which the producer then sends again, after that one.
     """
     lost = [value for value in writer.acked if value not in found]
     twice = [value for value, times in found.items() if times > 1]

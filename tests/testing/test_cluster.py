@@ -71,7 +71,7 @@ def test_rolling_restart_loses_nothing_and_doubles_nothing(kafka_cluster):
             writer.wait_for(200)
         time.sleep(0.5)
     assert not writer.failed
-    found = read_all(cluster.bootstrap_servers, TOPIC, PARTITIONS)
+    found = read_all(cluster.bootstrap_servers, TOPIC, PARTITIONS, writer.acked)
     ensure_nothing_lost(writer, found)
     assert len(found) == writer.sent
     wait_for(lambda: not cluster.overview().under_replicated, "all are in sync")
