@@ -60,6 +60,30 @@ def test_batches_behind_one_that_a_suspended_leader_refused_wait_for_it(partitio
     assert [produce(partition, number) for number in (1, 2, 3)] == [1, 2, 3]
 
 
+def test_short_way_that_is_tried_first_costs_no_turn(partition):
+    produce(partition, 0)
+    partition.suspend()
+    refuse(partition, 1)
+    partition.confirm(STATE)
+    for number in (2, 3, 4, 5):
+        with pytest.raises(NotLeaderOrFollower):
+            partition.append(idempotent(number, 1))
+        refuse(partition, number)
+    assert [produce(partition, number) for number in (1, 2, 3, 4, 5)] == [1, 2, 3, 4, 5]
+
+
+def test_those_that_were_refused_while_it_was_suspended_count_too(partition):
+    produce(partition, 0)
+    partition.suspend()
+    for number in (1, 2, 3):
+        refuse(partition, number)
+    partition.confirm(STATE)
+    refuse(partition, 4)
+    refuse(partition, 5)
+    with pytest.raises(OutOfOrderSequence):
+        produce(partition, 6)
+
+
 def test_without_a_refusal_a_gap_is_a_gap(partition):
     produce(partition, 0)
     with pytest.raises(OutOfOrderSequence):

@@ -42,23 +42,26 @@ class RefusedBatches:
         return len(self._first)
 
     def note(self, batch: RecordBatch, error: PassingError) -> None:
-        """A batch was refused."""
+        """A batch was refused, and its producer is told."""
         producer_id = batch.producer_id
-        if producer_id < 0 or self._before(batch) is not None:
+        if producer_id < 0:
+            return
+        first = self._before(batch)
+        if first is not None:
+            self._first[producer_id] = first._replace(more=max(0, first.more - 1))
             return
         if len(self._first) >= MOST_PRODUCERS:
             del self._first[next(iter(self._first))]
         self._first[producer_id] = Refused(batch.producer_epoch, batch.base_sequence, error, BATCHES_KEPT - 1)
 
     def check(self, batch: RecordBatch) -> None:
-        """Refuse a batch that was sent behind one that was refused."""
+        """Refuse a batch that was sent behind one that was refused. Asked twice of one batch, it says the same: `note` counts."""
         if batch.producer_id not in self._first:
             return
         first = self._before(batch)
         if first is None or not first.more:
             del self._first[batch.producer_id]
             return
-        self._first[batch.producer_id] = first._replace(more=first.more - 1)
         raise type(first.error)(f"{first.error} (the batch with sequence {first.sequence} must come first)")
 
     def _before(self, batch: RecordBatch) -> Refused | None:
