@@ -13,7 +13,7 @@ from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.record.batch import RecordBatch
 from milepost.record.sequence import MAX_SEQUENCE
 from milepost.replica.leadership import LeaderState
-from milepost.replica.refused_batches import MOST_PRODUCERS, is_behind
+from milepost.replica.refused_batches import MOST_PRODUCERS, OVERTAKING_MS, is_behind
 from milepost.replica.replicated import ReplicatedPartition
 from tests.log.making import idempotent, placed
 
@@ -124,6 +124,33 @@ def test_what_came_by_replication_meanwhile_is_not_waited_for(partition):
     partition.log.append_as_follower(placed(idempotent(1), 1, leader_epoch=1))
     partition.lead(STATE._replace(leader_epoch=2), Changer(), 10_000)
     assert produce(partition, 2) == 2
+
+
+def test_batch_that_overtook_those_at_the_leader_before_waits_for_them(partition):
+    produce(partition, 0)
+    partition.lead(STATE._replace(leader_epoch=1), Changer(), 10_000)
+    refuse(partition, 3)
+    refuse(partition, 4)
+    assert [produce(partition, number) for number in (1, 2, 3, 4)] == [1, 2, 3, 4]
+    with pytest.raises(OutOfOrderSequence):
+        produce(partition, 9)
+
+
+def test_after_a_while_nothing_is_on_its_way_to_the_leader_before(partition):
+    produce(partition, 0)
+    partition.lead(STATE._replace(leader_epoch=1), Changer(), 10_000)
+    refuse(partition, 2)
+    partition.clock.advance(OVERTAKING_MS)
+    with pytest.raises(OutOfOrderSequence):
+        produce(partition, 2)
+
+
+def test_sequence_that_goes_back_overtakes_nobody(partition):
+    for number in range(8):
+        produce(partition, number)
+    partition.lead(STATE._replace(leader_epoch=1), Changer(), 10_000)
+    with pytest.raises(OutOfOrderSequence):
+        produce(partition, 1)
 
 
 def test_other_producers_and_epochs_go_on(partition):

@@ -9,6 +9,10 @@ had sent to others before: records are there twice. Told the same as of the firs
     one behind it, while the log still lacks the first   refused with that error, four times at most: more were not on their way
     the first one again                                  forgotten; it is appended, or refused anew
     another epoch, or the log has the first by now       forgotten; the log decides
+
+The first may also be on its way to the leader before this one: a producer that hears of a new leader sends it what comes next, and waits
+for the answer of the old one meanwhile. So a new leader that finds a gap before the first batch that a producer brings it says 6, too, as
+long as that may last (`OVERTAKING_MS`).
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from milepost.record.sequence import MAX_SEQUENCE
 
 PassingError = NotLeaderOrFollower | NotEnoughReplicas
 MOST_PRODUCERS = 10_000
+OVERTAKING_MS = 10_000
 
 
 class Refused(NamedTuple):
@@ -63,6 +68,16 @@ class RefusedBatches:
             del self._first[batch.producer_id]
             return
         raise type(first.error)(f"{first.error} (the batch with sequence {first.sequence} must come first)")
+
+    def is_overtaking(self, batch: RecordBatch, led_from: int) -> bool:
+        """Whether a batch leaves a gap that the leader before us may have got. `led_from`: where this leader began to write."""
+        known = self._producers.last_entry(batch.producer_id)
+        return (
+            known is not None
+            and known.epoch == batch.producer_epoch
+            and known.last_data_offset < led_from
+            and is_behind(batch.base_sequence, known.last_sequence)
+        )
 
     def _before(self, batch: RecordBatch) -> Refused | None:
         """The batch before this one that was refused and is still missing."""

@@ -4,7 +4,7 @@ leading     appends are allowed; the high watermark is what all in-sync replicas
 suspended   leading, as far as we know, but in a registration that is over: nothing is done until the controller says it again
 following   appends of clients are refused; a fetcher brings what the leader has
 
-What a producer sent behind a batch that was refused is refused alike (`refused_batches`).
+What a producer sent behind a batch that was refused is refused alike, and so is what overtook it (`refused_batches`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
-from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
+from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSequence
 from milepost.log.append_info import AppendInfo
 from milepost.log.log import Log
 from milepost.log.producer_entry import AppendOrigin
@@ -25,7 +25,7 @@ from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
 from milepost.replica.metadata import NO_LEADER
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import COMMITTED
-from milepost.replica.refused_batches import RefusedBatches
+from milepost.replica.refused_batches import OVERTAKING_MS, RefusedBatches
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
@@ -57,6 +57,7 @@ class ReplicatedPartition(Partition):
         self.replicas = []
         self._told_isr: list[int] = []
         self._refused = RefusedBatches(log.producers)
+        self._led_since_ms = self._led_from = 0
 
     # Roles.
 
@@ -65,6 +66,7 @@ class ReplicatedPartition(Partition):
         now = self.clock.now_ms()
         # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
         self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self._led_since_ms, self._led_from = now, self.log.end_offset
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
         self.leadership.advance(now)
@@ -121,7 +123,15 @@ class ReplicatedPartition(Partition):
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
         if self._refused and origin is AppendOrigin.CLIENT:
             self._refused.check(RecordBatch(data))
-        return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+        try:
+            return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+        except OutOfOrderSequence as gap:
+            is_new = self.clock.now_ms() < self._led_since_ms + OVERTAKING_MS
+            if is_new and self._refused.is_overtaking(RecordBatch(data), self._led_from):
+                raise NotLeaderOrFollower(
+                    f"{gap}; the leader before broker {self.broker_id} may have got what is missing"
+                ) from gap
+            raise
 
     def advance(self) -> bool:
         return self.leadership is not None and self.leadership.advance(self.clock.now_ms())
