@@ -17,7 +17,7 @@ from tests.cli.running import Ran, run
 from tests.client.test_producer import read_all
 from tests.client.topics import make_topic
 from tests.interop.kafka_harness import KafkaBroker
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.kafka
 
@@ -28,9 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     with KafkaBroker(directory, directory / "data", {"controlled.shutdown.enable": "true"}) as kafka:
         # It listens a moment before it is a member of its own cluster.
         with Cluster(kafka.bootstrap) as cluster:
-            deadline = time.monotonic() + PATIENCE
-            while not cluster.refresh(()).nodes and time.monotonic() < deadline:
-                time.sleep(0.05)
+            until(lambda: cluster.refresh(()).nodes, pause=0.05)
         yield kafka
 
 

@@ -16,6 +16,7 @@ from milepost.client.connection import Connection
 from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed, UnsupportedVersion
 from milepost.protocol.messages import ApiVersionsResponse, HeartbeatRequest, HeartbeatResponse
 from tests.client.fake_broker import ALL_VERSIONS, CLOSE, SILENCE, FakeBroker
+from tests.ports import held_port
 from tests.waiting import PATIENCE
 
 
@@ -101,14 +102,11 @@ def test_several_open_requests_are_answered_in_order(fake):
 # Nobody there, or nobody answering.
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 def test_nobody_listens_and_the_address_is_named():
-    port = free_port()
-    with pytest.raises(BrokerUnavailable, match=f"^no broker answers at 127.0.0.1:{port}: connection refused$") as caught:
+    with (
+        held_port() as port,
+        pytest.raises(BrokerUnavailable, match=f"^no broker answers at 127.0.0.1:{port}: connection refused$") as caught,
+    ):
         Connection(Address("127.0.0.1", port))
     assert caught.value.exit_code == 4
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 import pytest
 
 from milepost.cluster.overview import NO_LEADER
+from tests.cluster.asking import until
 from tests.cluster.writing import Writer, ensure_nothing_lost, read_all
-from tests.waiting import PROCESS_PATIENCE, until
 
 pytest_plugins = ["pytester"]
 
@@ -20,26 +19,22 @@ PATIENT = {"zookeeper.session.timeout.ms": 18_000, "replica.lag.time.max.ms": 30
 """Kafka's own: where nobody has to be missed, nobody is because of a busy machine."""
 
 
-def wait_for(is_so: Callable[[], object], what: str) -> None:
-    until(is_so, what, PROCESS_PATIENCE, pause=0.1)
-
-
 def test_broker_that_is_killed_is_missed_and_welcomed_back(kafka_cluster):
     cluster = kafka_cluster(2, config={"auto.leader.rebalance.enable": False})
     cluster.create_topic("orders", partitions=2)
     assert cluster.brokers == [1, 2] and cluster.bootstrap_servers == f"{cluster.address(1)},{cluster.address(2)}"
-    wait_for(lambda: sorted(part.leader for part in cluster.overview().partitions) == [1, 2], "each leads one")
+    until(lambda: sorted(part.leader for part in cluster.overview().partitions) == [1, 2], "each leads one")
     victim = cluster.controller
     cluster.kill(victim)
     other = 3 - victim
     assert cluster.brokers == [other]
-    wait_for(lambda: [part.leader for part in cluster.overview().partitions] == [other] * 2, "the other leads")
-    wait_for(lambda: cluster.controller == other, "the other is controller")
+    until(lambda: [part.leader for part in cluster.overview().partitions] == [other] * 2, "the other leads")
+    until(lambda: cluster.controller == other, "the other is controller")
     cluster.restart(victim)
     assert cluster.brokers == [1, 2]
-    wait_for(lambda: not cluster.overview().under_replicated, "all are in sync")
+    until(lambda: not cluster.overview().under_replicated, "all are in sync")
     cluster.restart(other)
-    wait_for(lambda: NO_LEADER not in [part.leader for part in cluster.overview().partitions], "all have a leader")
+    until(lambda: NO_LEADER not in [part.leader for part in cluster.overview().partitions], "all have a leader")
 
 
 def test_broker_that_sleeps_is_replaced_and_wakes_up(kafka_cluster):
@@ -47,9 +42,9 @@ def test_broker_that_sleeps_is_replaced_and_wakes_up(kafka_cluster):
     cluster.create_topic("orders")
     (partition,) = cluster.overview().partitions
     cluster.pause(partition.leader)
-    wait_for(lambda: cluster.overview().partitions[0].leader == 3 - partition.leader, "the other leads")
+    until(lambda: cluster.overview().partitions[0].leader == 3 - partition.leader, "the other leads")
     cluster.resume(partition.leader)
-    wait_for(lambda: not cluster.overview().under_replicated, "all are in sync")
+    until(lambda: not cluster.overview().under_replicated, "all are in sync")
 
 
 def test_two_clusters_know_nothing_of_each_other(kafka_cluster):
@@ -74,7 +69,7 @@ def test_rolling_restart_loses_nothing_and_doubles_nothing(kafka_cluster):
     found = read_all(cluster.bootstrap_servers, TOPIC, PARTITIONS, writer.acked)
     ensure_nothing_lost(writer, found)
     assert len(found) == writer.sent
-    wait_for(lambda: not cluster.overview().under_replicated, "all are in sync")
+    until(lambda: not cluster.overview().under_replicated, "all are in sync")
 
 
 # In somebody else's project.

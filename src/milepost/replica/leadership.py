@@ -68,6 +68,7 @@ class Leadership:
         self.max_lag_ms = max_lag_ms
         self.start_offset = log.end_offset
         """Where this leader's epoch begins."""
+        self.since_ms = now_ms
         self._changer = changer
         self._proposed: frozenset[int] | None = None
         self._epochs: dict[int, int] = {}

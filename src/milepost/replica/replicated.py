@@ -57,7 +57,6 @@ class ReplicatedPartition(Partition):
         self.replicas = []
         self._told_isr: list[int] = []
         self._refused = RefusedBatches(log.producers)
-        self._led_since_ms = self._led_from = 0
 
     # Roles.
 
@@ -66,7 +65,6 @@ class ReplicatedPartition(Partition):
         now = self.clock.now_ms()
         # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
         self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
-        self._led_since_ms, self._led_from = now, self.log.end_offset
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
         self.leadership.advance(now)
@@ -126,8 +124,8 @@ class ReplicatedPartition(Partition):
         try:
             return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
         except OutOfOrderSequence as gap:
-            is_new = self.clock.now_ms() < self._led_since_ms + OVERTAKING_MS
-            if is_new and self._refused.is_overtaking(RecordBatch(data), self._led_from):
+            is_new = self.clock.now_ms() < self.leadership.since_ms + OVERTAKING_MS
+            if is_new and self._refused.is_overtaking(RecordBatch(data), self.leadership.start_offset):
                 raise NotLeaderOrFollower(
                     f"{gap}; the leader before broker {self.broker_id} may have got what is missing"
                 ) from gap

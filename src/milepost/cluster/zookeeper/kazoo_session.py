@@ -125,13 +125,14 @@ class KazooSession:
             self._owner.on_connected()
 
     def _make_chroot(self, generation: int) -> None:
-        made = self._client.handler.async_result()
-        # An empty path below the chroot is the chroot itself: kazoo makes it with everything above.
-        self._client.handler.spawn(lambda: made.set(self._ensure_root()))
-        made.rawlink(lambda _: self.loop.post(lambda: self._has_root(generation)))
+        def make() -> None:
+            self._ensure_root()
+            self.loop.post(lambda: self._has_root(generation))
 
-    def _ensure_root(self) -> bool:
-        """Tried until it is there, or nobody wants it any more."""
+        self._client.handler.spawn(make)
+
+    def _ensure_root(self) -> None:
+        """By a client that is not below it. Tried until it is there, or nobody wants it any more."""
         with_root = KazooClient(self.hosts, timeout=self.timeout, connection_retry=_patience())
         try:
             connected = with_root.start_async()
@@ -139,7 +140,7 @@ class KazooSession:
                 try:
                     if connected.wait(1.0):
                         with_root.ensure_path(self.chroot)
-                        return True
+                        return
                 except (ConnectionLoss, SessionExpiredError) as error:
                     logger.info("the chroot %s is not made yet: %r", self.chroot, error)
         except KazooException as error:
@@ -147,7 +148,6 @@ class KazooSession:
         finally:
             with_root.stop()
             with_root.close()
-        return False
 
     def _has_root(self, generation: int) -> None:
         if self._owner is not None and generation == self._generation:
