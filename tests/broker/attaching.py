@@ -34,7 +34,9 @@ def attached(*directories: Path, settings: dict[str, str] | None = None) -> Iter
     broker = AttachedBroker(map(str, directories), {**FREE_PORT, **(settings or {})})
     with broker:
         yield broker
-    assert fingerprint(*directories) == before
+    after = fingerprint(*directories)
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert not changed, f"changed while attached: {sorted(changed)}"
 
 
 def consumer_of(broker: Broker, **settings: Any) -> Consumer:

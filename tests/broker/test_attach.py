@@ -25,6 +25,7 @@ from tests.broker.topics import metadata
 from tests.broker.wire import Wire
 from tests.golden_expectations import in_the_form_of
 from tests.golden_fixture import Golden, all_cases
+from tests.waiting import until
 
 HOLE = range(115, 119)
 """Of unclean/kafka-3.9.1-badcrc-before: the batch with the flipped bit."""
@@ -302,12 +303,16 @@ def test_nothing_happens_to_the_logs_when_time_goes_by(tmp_path: Path) -> None:
 
 
 def test_directory_of_a_running_broker_is_served_as_it_was_at_that_moment(tmp_path: Path) -> None:
-    with Broker({"log.dirs": str(tmp_path), **FREE_PORT}) as running:
+    # Its owner writes into it every now and then, but not while it is compared.
+    checkpoints = ("replica.high.watermark", "log.flush.offset", "log.flush.start.offset")
+    seldom = {f"{name}.checkpoint.interval.ms": "3600000" for name in checkpoints}
+    with Broker({"log.dirs": str(tmp_path), **FREE_PORT, **seldom}) as running:
         running.create_topic("live", 1)
         partition = running.replicas.partition(Name("live", 0))
         assert partition is not None
         for number in range(50):
             partition.log.append([Record(value=b"v%d" % number)])
+        until((tmp_path / "live-0" / "leader-epoch-checkpoint").read_bytes, "its leader epoch was not written")
         with attached(tmp_path) as broker:
             rows = consume(broker, {Name("live", 0): 0})[Name("live", 0)]
             assert [row[3] for row in rows] == [b"v%d" % number for number in range(50)]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from milepost.client.admin import CreatedTopic, create_topic, delete_topics, list_topics
+from milepost.client.cluster import Cluster
+from milepost.client.retrying import Retries
 from milepost.errors import RequestFailed, UnsupportedVersion
 from tests.client.fake_broker import FakeBroker, metadata
 from tests.client.topics import make_topic
+from tests.waiting import PATIENCE
 
 
 def test_created_topic_is_as_asked_for(broker, cluster, any_version):
@@ -53,7 +56,10 @@ def test_topics_are_listed_by_name_and_deleted(broker, cluster, any_version):
     assert {topic.name for topic in list_topics(cluster)} & set(names) == {names[2]}
 
 
-def test_deleting_what_is_not_there_is_told_at_once(cluster, any_version, monkeypatch):
-    monkeypatch.setattr("milepost.client.retrying.time.sleep", lambda seconds: pytest.fail("nothing to wait for"))
-    with pytest.raises(RequestFailed, match=r"^topic absent: the broker answers UNKNOWN_TOPIC_OR_PARTITION \(3\)"):
+def test_deleting_what_is_not_there_is_told_at_once(broker, any_version):
+    never = Retries(sleep=lambda seconds: pytest.fail("nothing to wait for"))
+    with (
+        Cluster(broker.bootstrap_servers, timeout=PATIENCE, retries=never) as cluster,
+        pytest.raises(RequestFailed, match=r"^topic absent: the broker answers UNKNOWN_TOPIC_OR_PARTITION \(3\)"),
+    ):
         delete_topics(cluster, ["absent"])
