@@ -170,3 +170,11 @@ def test_loop_that_is_closed_can_be_told_to_stop_again():
     loop = EventLoop()
     loop.close()
     loop.post(loop.stop)
+
+
+def test_loop_that_was_told_to_stop_before_it_ran_does_not_begin():
+    loop = EventLoop()
+    loop.stop()
+    loop.post(lambda: pytest.fail("it began"))
+    loop.run()
+    loop.close()

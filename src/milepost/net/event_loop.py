@@ -67,7 +67,7 @@ class EventLoop:
         self._waker.setblocking(False)
         self._waked.setblocking(False)
         self.register(self._waked.fileno(), READ, self._drain_waker)
-        self.is_running = False
+        self._is_stopped = False
         self._thread: int | None = None
         # When the pass that is running began.
         self.now = monotonic()
@@ -129,8 +129,7 @@ class EventLoop:
         self._thread = threading.get_ident()
         if self._busy_poll and threading.current_thread() is threading.main_thread() and has_cores():
             self._poll = BusyPoll(self._epoll, self.monotonic).poll
-        self.is_running = True
-        while self.is_running:
+        while not self._is_stopped:
             self.run_once()
         self._thread = None
 
@@ -144,7 +143,8 @@ class EventLoop:
             self._thread = None
 
     def stop(self) -> None:
-        self.is_running = False
+        """For good, also when the loop has not begun to run."""
+        self._is_stopped = True
         self.wake()
 
     def run_once(self, timeout: float | None = None) -> None:
