@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 import warnings
@@ -23,6 +24,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, OffsetSpec, TopicPartition
     from kafka.admin import ConfigResource, TransactionState
     from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+    from kafka.net import KafkaNetSocket
 
 LACKS = {situations.CONSUMER_PROTOCOL: "it has the classic protocol only"}
 CLIENTS = [Client("kafka-python", "Python", lambda: version("kafka-python"))]
@@ -30,6 +32,23 @@ SECONDS = PROCESS_PATIENCE
 # A poll gives records as soon as there are any; kafka-python forgets a join that outlasts the poll it began in.
 POLL_MS = 5000
 PATIENT = {"bootstrap_timeout_ms": int(1000 * SECONDS)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets_are_closed() -> Iterator[None]:
+    """A client that is closed while one of its connections is being made forgets that socket."""
+    made: list[socket.socket] = []
+    make = KafkaNetSocket.socket
+
+    def noted(self: KafkaNetSocket, *kind: int) -> socket.socket:
+        made.append(make(self, *kind))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(KafkaNetSocket, "socket", noted)
+        yield
+    for each in made:
+        each.close()
 
 
 @pytest.fixture(scope="module")
