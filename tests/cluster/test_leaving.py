@@ -63,6 +63,14 @@ def test_what_is_still_led_is_tried_again(timers):
     assert gone == [True]
 
 
+def test_broker_whose_controller_does_not_answer_says_so_and_goes(timers, caplog):
+    gone = leave(timers, SimpleNamespace(ask=lambda *asked, purpose: None))
+    assert gone == []
+    timers.turn()
+    assert gone == [True]
+    assert caplog.messages == ["broker 1 stops though no controller answered within 10 s"]
+
+
 def test_controller_goes_when_the_others_were_told(timers):
     channels = SimpleNamespace(waiting=2)
     gone = leave(timers, Link([]), channels)

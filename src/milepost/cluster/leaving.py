@@ -64,6 +64,9 @@ class Leaving:
             nonlocal is_open
             if is_open:
                 is_open = False
+                logger.warning(
+                    "broker %d stops though no controller answered within %g s", self._member.broker_id, ANSWER_SECONDS
+                )
                 done()
 
         given_up = self._timers.later(ANSWER_SECONDS, late)
