@@ -60,8 +60,8 @@ class EchoServer:
         elif word == b"close":
             request.close("asked to")
         elif word == b"later":
-            self.server.loop.later(0.05, lambda: self.answer(request, frame))
             request.handled_at = self.server.loop.monotonic()
+            self.server.loop.later(0.05, lambda: self.answer(request, frame))
         elif word in (b"aside", b"hasty"):
             self.server.loop.later(0.05 if word == b"aside" else 0.01, lambda: self.answer(request, frame))
             request.let_go()
