@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -21,7 +21,14 @@ from milepost.coordinator.hashing import partition_of
 from milepost.protocol.messages import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 from tests.cluster.asking import leaders, metadata, partitions_of, until
 from tests.cluster.kafka_processes import MixedProcesses
-from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, ensure_replicas_equal, read_all
+from tests.cluster.writing import (
+    Writer,
+    create_topic,
+    ensure_nothing_lost,
+    ensure_replicas_equal,
+    ensure_transactions_are_seen_as_a_whole,
+    read_all,
+)
 from tests.waiting import PROCESS_PATIENCE
 
 pytestmark = [pytest.mark.kafka]
@@ -98,20 +105,7 @@ def test_group_is_coordinated_by_whoever_leads_its_partition(cluster, partition)
 @pytest.mark.parametrize("partition", range(3))
 def test_transaction_is_coordinated_by_whoever_leads_its_partition(cluster, partition):
     name = next(name for name in (f"txn-{number}" for number in range(100)) if partition_of(name, 3) == partition)
-    topic = f"pays-{partition}"
-    create_topic(cluster, topic, 3, 3)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
-    producer.init_transactions(PROCESS_PATIENCE)
-    for outcome in ("committed", "aborted", "committed"):
-        producer.begin_transaction()
-        for number in range(30):
-            producer.produce(topic, outcome.encode(), partition=number % 3)
-        if outcome == "committed":
-            producer.commit_transaction(PROCESS_PATIENCE)
-        else:
-            producer.abort_transaction(PROCESS_PATIENCE)
-    written = {"committed": 60}
-    assert read_all(cluster.bootstrap, topic, 3, written) == written
+    ensure_transactions_are_seen_as_a_whole(cluster, name, f"pays-{partition}")
 
 
 def test_topic_is_set_grown_moved_and_deleted(cluster):

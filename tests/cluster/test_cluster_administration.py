@@ -36,7 +36,13 @@ from milepost.protocol.messages import (
 )
 from tests.cluster.asking import in_sync, leaders, metadata, partitions_of, until
 from tests.cluster.processes import ClusterProcesses
-from tests.cluster.writing import Writer, create_topic, ensure_nothing_lost, read_all
+from tests.cluster.writing import (
+    Writer,
+    create_topic,
+    ensure_nothing_lost,
+    ensure_transactions_are_seen_as_a_whole,
+    read_all,
+)
 from tests.waiting import PROCESS_PATIENCE
 
 
@@ -177,19 +183,7 @@ def test_preferred_leader_is_elected_again(cluster, admin):
 
 
 def test_transaction_over_partitions_of_all_brokers_is_seen_as_a_whole(cluster):
-    create_topic(cluster, "pays", 3, 3)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "cashier", "log_level": 0})
-    producer.init_transactions(PROCESS_PATIENCE)
-    for outcome in ("committed", "aborted", "committed"):
-        producer.begin_transaction()
-        for number in range(30):
-            producer.produce("pays", outcome.encode(), partition=number % 3)
-        if outcome == "committed":
-            producer.commit_transaction(PROCESS_PATIENCE)
-        else:
-            producer.abort_transaction(PROCESS_PATIENCE)
-    written = {"committed": 60}
-    assert read_all(cluster.bootstrap, "pays", 3, written) == written
+    ensure_transactions_are_seen_as_a_whole(cluster, "cashier", "pays")
 
 
 def test_offsets_of_a_transaction_count_when_it_commits(cluster):

@@ -162,6 +162,26 @@ class Writer:
         assert left == 0, f"{left} values have no outcome"
 
 
+def ensure_transactions_are_seen_as_a_whole(cluster: ClusterProcesses, transactional_id: str, topic: str) -> None:
+    """Over three partitions; only what was committed is read."""
+    create_topic(cluster, topic, 3, 3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions(PROCESS_PATIENCE)
+    for outcome in ("committed", "aborted", "committed"):
+        producer.begin_transaction()
+        for number in range(30):
+            producer.produce(topic, outcome.encode(), partition=number % 3)
+        # librdkafka ends a transaction whose partitions are still being added, which coordinators refuse.
+        producer.flush(PROCESS_PATIENCE)
+        if outcome == "committed":
+            producer.commit_transaction(PROCESS_PATIENCE)
+        else:
+            producer.abort_transaction(PROCESS_PATIENCE)
+    written = {"committed": 60}
+    found = read_all(cluster.bootstrap, topic, 3, written)
+    assert found == written, f"read from {topic}: {dict(found)}"
+
+
 def read_all(bootstrap: str, topic: str, partitions: int, wanted: Mapping[str, int] | Iterable[str] = ()) -> Counter[str]:
     """Everything to the end, and until what is `wanted` has come.
 

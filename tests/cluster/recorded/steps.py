@@ -227,6 +227,8 @@ class Steps:
         producer.commit_transaction(PROCESS_PATIENCE)
         producer.begin_transaction()
         producer.produce("t-rf3", b"aborted", partition=2)
+        # librdkafka ends a transaction whose partitions are still being added, which coordinators refuse.
+        producer.flush(PROCESS_PATIENCE)
         producer.abort_transaction(PROCESS_PATIENCE)
         consumer.close()
 
