@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := cli,arrow,spark,connect,delta,zookeeper,test
-KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
+KERNEL := $(wildcard src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/record/record_walks.py src/milepost/log/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce_shortcut.py)
 
 .PHONY: setup test test-pure lint demo bench bench-broker bench-spark bench-cluster trouble simulate compatibility clean
 .DELETE_ON_ERROR:
@@ -67,6 +67,7 @@ bench-cluster: setup
 trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
 	MILEPOST_CLUSTER=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "" tests/clients --ignore=tests/clients/test_kafka_itself.py
+	$(BIN)/python -m tests.hostile.attack --all --bad
 
 # Clusters in one thread, each from one seed: `make simulate SEEDS=1..10000`; one of them, step by step: `make simulate SEED=1234 TRACE=1`.
 SEEDS ?= 1..10000

@@ -166,6 +166,75 @@ def test_file_is_no_longer_than_a_noun_should_be(path):
     assert lines <= limit, f"{relative(path)} has {lines} lines, {limit} are enough for one noun: find the second one"
 
 
+# A guard that exists and that nobody calls guards nothing: in these packages what is public is called from `src`, or is not there.
+CALLED = ("coordinator", "log", "replica", "segment")
+
+
+def functions(tree: ast.Module) -> list[tuple[int, str]]:
+    """(line, name) of the public functions, and of the public methods of classes."""
+    bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    defined = [node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [(node.lineno, node.name) for node in defined if not node.name.startswith("_")]
+
+
+def names_read(node: ast.AST, inside: frozenset[str] = frozenset()) -> set[str]:
+    """Identifiers and attributes that are read. A function that only functions of its own name read is read by nobody."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        inside |= {node.name}
+    found = set()
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        found = {node.id if isinstance(node, ast.Name) else node.attr} - inside
+    return found.union(*(names_read(child, inside) for child in ast.iter_child_nodes(node)))
+
+
+def names_of_the_public_interface() -> set[str]:
+    """What `milepost` exports, and what docs/python-api.md says of a log."""
+    text = (ROOT / "docs" / "python-api.md").read_text()
+    log = text[text.index("\n## Log\n") : text.index("\n## Values\n")]
+    return {*milepost.PUBLIC, *re.findall(r"`(\w+)", log)}
+
+
+def test_what_is_public_in_the_storage_and_the_coordinators_is_called_by_more_than_tests():
+    called = names_of_the_public_interface().union(*(names_read(ast.parse(path.read_text())) for path in MODULES))
+    unused = [
+        f"{relative(path)}:{line}: nothing in src calls {name}; call it where it is needed, or delete it"
+        for path in MODULES
+        if path.relative_to(SOURCE).parts[0] in CALLED
+        for line, name in functions(ast.parse(path.read_text()))
+        if name not in called
+    ]
+    assert not unused, "\n".join(unused)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def guard(): pass",
+        "class A:\n    @property\n    def guard(self): pass",
+        "def guard(n): return guard(n - 1)",
+        "class A:\n    def guard(self): return self.inner.guard()",
+        "def guard(): pass\nguard_of = {}\nthis.guard = 1",
+    ],
+)
+def test_guard_that_nobody_calls_is_noticed(code):
+    tree = ast.parse(code)
+    assert [name for _, name in functions(tree) if name not in names_read(tree)] == ["guard"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def guard(): pass\ndef f(): guard()",
+        "class A:\n    def guard(self): pass\n    def f(self): return self.guard",
+        "class A:\n    def guard(self): pass\n    check = guard",
+        "class A:\n    def _guard(self): pass",
+    ],
+)
+def test_guard_that_is_called_is_left_alone(code):
+    tree = ast.parse(code)
+    assert [name for _, name in functions(tree) if name not in names_read(tree)] in ([], ["f"])
+
+
 def test_package_file_holds_names_only():
     """`milepost/__init__` is the exception: looking names up late needs a function."""
     allowed = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)

@@ -20,6 +20,7 @@ from types import ModuleType
 
 COMPILED = (
     "milepost.record.kernel",
+    "milepost.record.record_walks",
     "milepost.record.arrow_rows",
     "milepost.record.key_partitions",
     "milepost.log.offset_map",

@@ -22,9 +22,23 @@ class InvalidArgument(MilepostError, ValueError):
     exit_code = 2
 
 
+class PipelineMistakes(InvalidArgument):
+    """All that is wrong with a pipeline file, a line for each."""
+
+    def __init__(self, lines: Sequence[str]):
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
 class InvalidConfiguration(MilepostError, ValueError):
+    """`name` is the property at fault where it is one: who knows where it was given can say so."""
+
     code = 40
     exit_code = 2
+
+    def __init__(self, message: str, name: str | None = None):
+        super().__init__(message)
+        self.name = name
 
 
 # What is on disk or on the wire does not parse.
@@ -61,6 +75,10 @@ class MalformedMessage(InvalidRequest):
     """Bytes from the network that are not the frame, the request or the answer they should be."""
 
 
+class TooManyElements(MalformedMessage):
+    """A message with more elements in its arrays than its reader is ready to make objects of."""
+
+
 class UnsupportedVersion(MilepostError):
     """An API, or a version of it, that there is no schema for; or a value that a version has no field for."""
 
@@ -73,6 +91,10 @@ class UnsupportedVersion(MilepostError):
 
 class InvalidRecord(MilepostError):
     code = 87
+
+
+class DecompressedTooLarge(InvalidRecord):
+    """A compressed stream holds more than its reader takes."""
 
 
 class RecordValidation(InvalidRecord):
@@ -181,6 +203,13 @@ class PortUnavailable(MilepostError):
 
 
 # A broker, seen from a client.
+
+
+class AuthenticationFailed(MilepostError):
+    """Somebody did not prove who it is."""
+
+    code = 58
+    exit_code = 4
 
 
 class BrokerUnavailable(MilepostError):

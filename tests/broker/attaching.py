@@ -14,7 +14,11 @@ from milepost.broker.broker import Broker
 from tests.golden_log.golden_case import digests
 
 SECONDS = 60
-FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
+FREE_PORT = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 def fingerprint(*directories: Path) -> dict[str, Any]:

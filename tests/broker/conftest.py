@@ -15,7 +15,11 @@ from milepost.broker.broker import Broker
 from milepost.files import Disk, HandlePool
 from tests.broker.wire import Wire
 
-SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 class Brokers:

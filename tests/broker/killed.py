@@ -23,6 +23,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
 }
 # Answered while the broker is away or has only just come back; librdkafka asks again by itself.
 PASSING = {

@@ -34,6 +34,17 @@ def test_cluster_is_this_broker(broker, wire, version):
     assert response.cluster_authorized_operations == NOT_ASKED
 
 
+def test_rack_of_a_broker_is_told(brokers):
+    """Clients that read from the nearest replica, and tools, go by it: also where there is only one."""
+    broker = brokers.start({"broker.rack": "eu-1"})
+    with Wire(broker.bootstrap_servers) as wire:
+        for version in (0, 1, 2):
+            assert [node.rack for node in wire.ask(DescribeClusterRequest(), version).brokers] == ["eu-1"]
+        for version in (1, 9, 13):
+            assert [node.rack for node in wire.ask(MetadataRequest(topics=[]), version).brokers] == ["eu-1"]
+
+
+
 def test_everything_is_allowed_where_nobody_forbids_it(wire):
     """8096 and 3576: what Kafka 4.3.0 answers without an authorizer."""
     create(wire, wanted("visits"))

@@ -118,9 +118,15 @@ def settings(value: Any) -> list[dict[str, dict[str, Any]]]:
     return settings(list(value.values()))
 
 
+WRITE_TXN_MARKERS = 27
+
+
 @pytest.mark.parametrize(("key", "example"), recorded())
 def test_recorded_request_gets_kafkas_answer(brokers, key, example):
     broker = brokers.start({"node.id": "1"})
+    if key == WRITE_TXN_MARKERS:
+        # The markers were taken as a coordinator's; from others ours takes less (docs/deviations.md).
+        broker.is_peer = lambda channel: True
     version, expected = example["apiVersion"], example["responseJson"]
     with Wire(broker.bootstrap_servers) as wire:
         prepare(wire, key, example["requestJson"], expected)

@@ -275,7 +275,7 @@ def full(*_: object) -> None:
 def test_nothing_is_created_or_changed_that_cannot_be_remembered(wire, monkeypatch):
     create(wire, wanted("visits"))
     with monkeypatch.context() as disk:
-        disk.setattr("milepost.cluster.solo.replace_file", full)
+        disk.setattr("milepost.cluster.change_log.ChangeLog.append", full)
         (answer,) = ask(wire, wanted("more"))
         assert answer.error_code == 56
         assert answer.error_message.endswith("cannot be written ([Errno 28] No space left on device); nothing has been changed")

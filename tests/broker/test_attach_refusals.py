@@ -14,6 +14,7 @@ from milepost.broker.attached import AttachedBroker
 from milepost.broker.dispatch import served_apis
 from milepost.broker.read_only import READING, REFUSALS
 from milepost.errors import InvalidArgument
+from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition as Name
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.message import Message
@@ -216,6 +217,15 @@ def test_reason_is_in_the_answer_where_there_is_room_for_it(visits):
         (partition,) = wire.ask(request, 13).responses[0].partition_responses
         assert (partition.error_code, partition.base_offset, partition.error_message) == (TOPIC, -1, WHY)
         assert wire.ask(requests(7)["CreateTopics"], 7).topics[0].error_message == WHY
+
+
+def test_no_produce_comes_as_far_as_a_log_however_many_are_alike(visits, monkeypatch):
+    reached = []
+    monkeypatch.setattr(Log, "append_as_leader", lambda *given, **named: reached.append(given))
+    with Wire(visits.bootstrap_servers) as wire:
+        answers = [wire.ask(produced(acks), 9).responses[0].partition_responses[0] for acks in (1, 1, -1, -1)]
+    assert [(answer.error_code, answer.error_message) for answer in answers] == [(TOPIC, WHY)] * 4
+    assert not reached
 
 
 def test_record_without_acknowledgement_ends_the_connection(visits):

@@ -23,6 +23,7 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.on_loop import on_loop
+from tests.broker.topics import create, delete, wanted
 from tests.broker.wire import Wire
 from tests.waiting import until
 
@@ -354,7 +355,13 @@ def test_latest_for_read_committed_is_the_last_stable_offset(wire, topic, broker
     produce(wire, batch(b"a"))
     partition = next(iter(broker.replicas.partitions.values()))
     open_transaction = batch(b"b", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    on_loop(broker, lambda: broker.replicas.append_to(partition, open_transaction))
+
+    def append() -> None:
+        """The coordinator has confirmed the transaction."""
+        guard = partition.log.start_verification(9, 0, 0)
+        broker.replicas.append_to(partition, open_transaction, guard=guard)
+
+    on_loop(broker, append)
     assert list_offset(wire, -1, isolation_level=1).offset == 1
     assert list_offset(wire, -1, isolation_level=0).offset == 2
 
@@ -422,9 +429,9 @@ def test_requests_that_look_alike_are_answered_alike_whichever_way_they_take(wir
     assert values(fetch(wire, 0).records) == [b"a", b"b", b"c", b"x" * 300, b"e", b"f"]
 
 
-def test_a_topic_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(wire, topic, broker):
+def test_a_topic_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(wire, topic):
     assert produce(wire, batch(b"a")).error_code == produce(wire, batch(b"b")).error_code == 0
-    on_loop(broker, lambda: broker.delete_topic("t"))
+    delete(wire, "t")
     assert produce(wire, batch(b"c")).error_code == 3
-    on_loop(broker, lambda: broker.create_topic("t"))
+    create(wire, wanted("t"))
     assert produce(wire, batch(b"d")).base_offset == 0

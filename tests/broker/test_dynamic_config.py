@@ -193,6 +193,7 @@ def test_what_only_a_start_can_change_is_read_only_and_refused(wire, name):
         *("num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir", "log.cleaner.backoff.ms"),
         *("message.max.bytes", "log.retention.ms", "log.segment.bytes", "max.connections", "max.connection.creation.rate"),
         *("producer.id.expiration.ms", "transaction.partition.verification.enable", "log.message.timestamp.type"),
+        "group.consumer.assignment.interval.ms",
     ],
 )
 def test_what_may_change_is_not_read_only(wire, name):

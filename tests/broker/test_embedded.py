@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
@@ -121,6 +122,29 @@ def test_it_can_be_started_and_stopped_again_and_again(tmp_path):
         assert not broker.is_running
     with broker:
         assert consume(broker, "visits", 3) == [b"0", b"1", b"2"]
+
+
+def test_stopped_and_started_again_it_has_its_port_and_its_data():
+    broker = milepost.Broker().start()
+    address, data = broker.bootstrap_servers, broker.data
+    produce(broker, "visits", b"before")
+    broker.stop()
+    assert os.path.isdir(data)
+    with broker:
+        assert (broker.bootstrap_servers, broker.data) == (address, data)
+        assert consume(broker, "visits", 1) == [b"before"]
+    assert not os.path.exists(data)
+    with broker:
+        assert broker.data != data
+
+
+def test_what_a_stop_keeps_goes_with_the_broker():
+    broker = milepost.Broker().start()
+    data = broker.data
+    broker.stop()
+    del broker
+    gc.collect()
+    assert not os.path.exists(data)
 
 
 def test_port_that_is_named_is_taken():

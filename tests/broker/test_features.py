@@ -143,7 +143,7 @@ def test_a_directory_from_before_features_were_stored_is_at_the_first_levels(bro
     broker = brokers.start()
     with Wire(broker.bootstrap_servers) as wire:
         update(wire, (TXN, 1, SAFE))
-    path = broker.cluster.path
+    path = f"{broker.logs.directories[0].path}/milepost.cluster.json"
     brokers.stop(broker)
     with open(path, encoding="utf-8") as file:
         content = json.load(file)
@@ -158,7 +158,7 @@ def test_levels_that_cannot_be_remembered_do_not_change(broker, wire, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("milepost.cluster.solo.replace_file", full)
+    monkeypatch.setattr("milepost.cluster.change_log.ChangeLog.append", full)
     assert update(wire, (TXN, 1, SAFE)).error_code == 56
     assert features(wire)[1:] == ({GROUP: 1, TXN: 2}, 0)
     assert broker.transactions.settings.transaction_version == 2

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.broker.broker import Broker
+from milepost.log.log import Log
 from milepost.protocol import frames
 from milepost.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.on_loop import on_loop
+from tests.broker.topics import create, delete, wanted
 from tests.broker.wire import Wire
+from tests.waiting import until
 
 BATCH = build_batch([Record(0, 1_700_000_000_000, b"k", b"v" * 50)], base_offset=0)
 FETCH, VERSION = 1, 11
@@ -75,17 +78,18 @@ def test_partitions_without_news_are_left_out_of_a_session(consumer, wire):
     assert sizes(answer(consumer)) == {0: len(BATCH)}
 
 
-def test_a_partition_that_goes_wakes_whoever_waits_for_it(consumer, broker):
+def test_a_partition_that_goes_wakes_whoever_waits_for_it(consumer, wire):
     send_fetch(consumer, {0: 0, 1: 0})
-    on_loop(broker, lambda: broker.delete_topic("t"))
+    delete(wire, "t")
     assert answer(consumer).responses[0].partitions[0].error_code == 3
 
 
-def test_a_topic_that_comes_back_is_read_anew_by_a_session(consumer, broker, wire):
+def test_a_topic_that_comes_back_is_read_anew_by_a_session(consumer, wire):
     produce(wire, 0)
     send_fetch(consumer, {0: 1}, session_id=0, session_epoch=0, max_wait_ms=0)
     session_id = answer(consumer).session_id
-    on_loop(broker, lambda: (broker.delete_topic("t"), broker.create_topic("t")))
+    delete(wire, "t")
+    create(wire, wanted("t"))
     send_fetch(consumer, {}, session_id=session_id, session_epoch=1)
     part = answer(consumer).responses[0].partitions[0]
     assert (part.error_code, part.high_watermark) == (1, 0)
@@ -97,3 +101,34 @@ def test_a_fetch_that_is_done_is_forgotten_under_every_partition(consumer, broke
     answer(consumer)
     purgatory = broker.replicas.purgatory
     assert on_loop(broker, lambda: (len(purgatory), purgatory.is_watched)) == (0, False)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Every read of records fails from now on."""
+
+    def read(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Log, "read", read)
+
+
+def test_read_that_fails_is_told_to_the_consumer_that_waits(broker, consumer, wire, monkeypatch):
+    send_fetch(consumer, {0: 0, 1: 0})
+    until(lambda: on_loop(broker, lambda: len(broker.replicas.purgatory)) == 1)
+    failing(monkeypatch, OSError(5, "Input/output error"))
+    produce(wire, 0)
+    assert [part.error_code for part in answer(consumer).responses[0].partitions] == [56, 0]
+
+
+def test_error_of_ours_ends_the_fetch_that_waits_not_the_producer(broker, consumer, wire, monkeypatch, caplog):
+    send_fetch(consumer, {0: 0})
+    until(lambda: on_loop(broker, lambda: len(broker.replicas.purgatory)) == 1)
+    with monkeypatch.context() as patch:
+        failing(patch, ValueError("planted"))
+        produce(wire, 0)
+        with pytest.raises(ConnectionError):
+            consumer.read_frame()
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert record.getMessage().startswith(f"Fetch {VERSION} from ")
+    caplog.clear()
+    produce(wire, 0)

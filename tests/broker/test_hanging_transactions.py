@@ -64,11 +64,47 @@ def test_an_abort_lets_them_go_on(talk, version):
     ]
 
 
-def test_a_commit_shows_its_records(talk):
+def test_a_coordinators_commit_shows_its_records(talk, unverified):
     lost = hang(talk)
+    unverified.is_peer = lambda channel: True
     talk.mark(lost, True, "visits-0")
     talk.log("visits-0")
     assert talk.lines[1:] == ["Fetch visits-0: stable 4 of 4 aborted none"]
+
+
+def test_an_administrator_ends_what_is_open_in_its_epoch_and_nothing_else(talk):
+    """Kafka without an authorizer takes all of these: a commit of somebody else's records, an epoch that locks the producer out."""
+    lost = hang(talk)
+    above, below, stranger = Producer(4000, 4), Producer(4000, 2), Producer(5000, 0)
+    talk.mark(lost, True, "visits-0")
+    talk.mark(above, False, "visits-0")
+    talk.mark(above, True, "visits-0", level=2)
+    talk.mark(above, False, "visits-0", level=2)
+    talk.mark(below, False, "visits-0")
+    talk.mark(lost, False, "visits-0", coordinator_epoch=1_000_000)
+    talk.mark(lost, False, "visits-0", coordinator_epoch=1)
+    talk.mark(Producer(4001, 0), False, "visits-0")
+    talk.mark(stranger, False, "visits-0")
+    assert [line.rpartition(" ")[2] for line in talk.lines] == [
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "INVALID_PRODUCER_EPOCH",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_EPOCH",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "INVALID_TXN_STATE",
+        "INVALID_TXN_STATE",
+    ]
+    talk.lines.clear()
+    talk.log("visits-0")
+    talk.mark(lost, False, "visits-0")
+    talk.mark(lost, False, "visits-0")
+    assert talk.lines == [
+        "Fetch visits-0: stable 1 of 3 aborted none",
+        "WriteTxnMarkers 2 p2/3 abort coordinator 0 level 0 visits-0: visits-0 NONE",
+        "WriteTxnMarkers 2 p2/3 abort coordinator 0 level 0 visits-0: visits-0 INVALID_TXN_STATE",
+    ]
 
 
 def test_an_abort_survives_a_restart(brokers, unverified):

@@ -13,7 +13,14 @@ import pytest
 from milepost.broker import housekeeping
 from milepost.broker.broker import Broker
 from milepost.log.partition_name import TopicPartition
-from milepost.protocol.messages import DeleteTopicsRequest, FetchRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest
+from milepost.protocol.messages import (
+    DeleteTopicsRequest,
+    FetchRequest,
+    IncrementalAlterConfigsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
+)
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
@@ -181,11 +188,41 @@ def test_topic_that_is_deleted_while_it_is_cleaned_leaves_nothing_to_its_success
         create(wire, wanted("kv", **COMPACTED))
         put(wire, "kv", {"k": "new"})
         until(lambda: broker.logs.cleaner._cleaning is None)
-        assert on_loop(broker, lambda: broker.logs.cleaner.state(TopicPartition("kv", 0))) is None
         assert read(wire, "kv") == [(0, "k", "new")]
         directory = Path(log_of(broker, "kv").directory)
         until(lambda: not list(directory.glob("*.cleaned")))
         assert sorted(path.name for path in directory.glob("*.log*")) == ["00000000000000000000.log"]
+
+
+def test_segments_deleted_since_a_topic_is_compacted_no_more_do_not_come_back_with_a_cleaning_that_had_begun(brokers):
+    # Slow enough for the policy to change while it copies.
+    settings = AT_ONCE | {"log.cleaner.io.max.bytes.per.second": "50000", "log.retention.check.interval.ms": "10"}
+    broker = brokers.start(settings, QuickDisk())
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("kv", **COMPACTED | {"segment_bytes": "5000", "min_cleanable_dirty_ratio": "1"}))
+        directory = Path(log_of(broker, "kv").directory)
+        for number in range(150):
+            put(wire, "kv", {f"k{number}": "x" * 400})
+        alter(wire, "kv", segment_bytes="1000000", min_cleanable_dirty_ratio="0.01")  # one group, of all segments but the last
+        until(lambda: list(directory.glob("*.log.cleaned")))
+        alter(wire, "kv", cleanup_policy="delete", retention_bytes="20000")
+        until(lambda: not list(directory.glob("*.cleaned")) and broker.logs.cleaner._cleaning is None)
+        until(lambda: len(list(directory.glob("*.log*"))) <= 5)
+        start = offset(wire, "kv", -2)
+        assert start > 0
+        assert min(int(path.name[:20]) for path in directory.glob("*.log*")) == start
+    brokers.stop(broker)
+    again = brokers.start(disk=QuickDisk())
+    with Wire(again.bootstrap_servers) as wire:
+        assert offset(wire, "kv", -2) == start
+        assert [place for place, _, _ in read(wire, "kv")] == list(range(start, 150))
+
+
+def alter(wire: Wire, topic: str, **configs: str) -> None:
+    resource = IncrementalAlterConfigsRequest.Resource
+    changes = [resource.Config(name=name.replace("_", "."), config_operation=0, value=value) for name, value in configs.items()]
+    request = IncrementalAlterConfigsRequest(resources=[resource(resource_type=2, resource_name=topic, configs=changes)])
+    assert wire.ask(request, 1).responses[0].error_code == 0
 
 
 def test_broker_that_stops_does_not_wait_for_a_slow_cleaning(brokers):

@@ -22,7 +22,9 @@ from milepost.protocol.messages import (
 )
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from tests.broker import talking
 from tests.broker.scraping import Scrape, scrape
+from tests.broker.talking import Transactional
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
 from tests.waiting import PATIENCE
@@ -53,6 +55,7 @@ CONTRACT = [
     ("kafka_server_replicamanager_underminisrpartitioncount", "gauge", PLAIN),
     ("kafka_server_replicamanager_atminisrpartitioncount", "gauge", PLAIN),
     ("kafka_server_replicamanager_offlinereplicacount", "gauge", PLAIN),
+    ("kafka_server_replicamanager_partitionswithlatetransactionscount", "gauge", PLAIN),
     ("kafka_server_replicamanager_partitioncount", "gauge", PLAIN),
     ("kafka_server_replicamanager_leadercount", "gauge", PLAIN),
     ("kafka_server_replicamanager_isrshrinks_total", "counter", PLAIN),
@@ -172,6 +175,7 @@ def test_page_of_metrics_lists_each_and_no_other(brokers):
         **ON,
         "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "control.plane.listener.name": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "queued.max.request.bytes": "1000000000",
     }
     broker = brokers.start(settings)
@@ -334,6 +338,24 @@ def test_one_broker_is_controller_of_all_its_partitions_and_has_no_replica_behin
     assert found.value("kafka_cluster_partition_underminisr", topic="careful", partition="0") == 1
     assert found.value("kafka_cluster_partition_atminisr", topic="t", partition="0") == 1
     assert found.value("kafka_server_kafkaserver_brokerstate") == 3
+
+
+def test_partition_is_counted_whose_transaction_is_silent_for_longer_than_any_may_last(brokers):
+    broker = brokers.start({**ON, "transaction.max.timeout.ms": "60000"})
+    late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("visits"))
+        producer = Transactional(wire, "app")
+        producer.write(b"now")
+        assert scrape(broker).value(late) == 0
+        said = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch, "is_transactional": True}
+        for sequence, minutes, count in ((1, 5, 0), (2, 7, 1)):  # a minute, and five in which the coordinator may be slow
+            record = Record(0, round(time.time() * 1000) - minutes * 60_000, b"k", b"v")
+            data = build_batch([record], base_offset=0, base_sequence=sequence, **said)
+            assert talking.produce(wire, data, transactional_id="app").error_code == 0
+            assert scrape(broker).value(late) == count
+        assert producer.end(committed=True) == 0
+        settled(broker, late, 0)
 
 
 def test_groups_are_counted_by_state_and_protocol(broker, wire):

@@ -20,10 +20,9 @@ from milepost.client.producer import Producer
 from milepost.errors import PortUnavailable
 from milepost.metrics import prometheus
 from milepost.metrics.names import own
-from tests.broker.on_loop import on_loop
 from tests.broker.scraping import parse, scrape
 from tests.broker.test_serve import COMMAND, refused, serving
-from tests.broker.topics import create, produce, wanted
+from tests.broker.topics import create, delete, produce, wanted
 from tests.broker.wire import Wire
 from tests.waiting import PATIENCE, PROCESS_PATIENCE, until
 
@@ -99,7 +98,7 @@ def test_topic_that_goes_away_while_the_text_is_made_does_no_harm(brokers, monke
     with Wire(broker.bootstrap_servers) as wire, ThreadPoolExecutor(1) as pool:
         create(wire, wanted("t", 50))
         scraping = pool.submit(get, broker.metrics_endpoint.url)
-        on_loop(broker, lambda: broker.delete_topic("t"))
+        delete(wire, "t")
         assert parse(scraping.result()[1]).value("kafka_server_kafkaserver_brokerstate") == 3
 
 

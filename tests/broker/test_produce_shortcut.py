@@ -19,6 +19,7 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.on_loop import on_loop
+from tests.broker.topics import create, delete, wanted
 from tests.broker.wire import Wire
 from tests.conftest import twin
 
@@ -174,9 +175,11 @@ def test_a_fetch_that_waits_is_woken(client, served):
 def test_a_topic_that_goes_while_requests_come(client, served):
     requests = [request_of(batch(b"a"))] * 3
     assert [code for _, code, _ in answers(client, requests)] == [0, 0, 0]
-    on_loop(served, lambda: served.delete_topic("t"))
+    with Wire(served.bootstrap_servers) as admin:
+        delete(admin, "t")
     assert [code for _, code, _ in answers(client, requests)] == [3, 3, 3]
-    on_loop(served, lambda: served.create_topic("t"))
+    with Wire(served.bootstrap_servers) as admin:
+        create(admin, wanted("t"))
     assert [offset for _, _, offset in answers(client, requests)] == [0, 1, 2]
 
 
@@ -187,6 +190,52 @@ def test_requests_in_pieces_of_any_size(client):
         client.socket.sendall(stream[start : start + 97])
     assert [struct.unpack(">i", client.read_frame()[:4])[0] for _ in range(20)] == list(range(20))
     assert stored(client) == [b"x" * 50] * 20
+
+
+@pytest.mark.parametrize("acks", [5, 2, -2])
+def test_acks_that_nobody_knows_are_refused_each_time(client, acks):
+    assert answers(client, [request_of(batch(b"x"), acks=acks)] * 4) == [(70 + number, 21, -1) for number in range(4)]
+    assert stored(client) == []
+
+
+def test_error_of_ours_ends_that_connection_and_no_other(client, served, monkeypatch, caplog):
+    assert answers(client, [request_of(batch(b"first"))] * 2) == [(70, 0, 0), (71, 0, 1)]
+
+    def count_appends(*_: object) -> None:
+        raise ValueError("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(served.replicas, "count_appends", count_appends)
+        with pytest.raises(ConnectionError):
+            answers(client, [request_of(batch(b"second"))] * 3)
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert str(record.exc_info[1]) == "planted"
+    caplog.clear()
+    with Wire(served.bootstrap_servers) as other:
+        ((_, code, offset),) = answers(other, [request_of(batch(b"last"))])
+        assert code == 0
+        assert len(stored(other)) == offset + 1, "what was appended before the error is committed as well"
+
+
+def test_frame_beyond_the_largest_request_ends_the_connection(way, brokers):
+    broker = brokers.start({"socket.request.max.bytes": "2000"})
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+        assert answers(wire, [request_of(batch(b"small"))] * 3) == [(70, 0, 0), (71, 0, 1), (72, 0, 2)]
+        with pytest.raises(ConnectionError):
+            answers(wire, [request_of(batch(b"x" * 5000))])
+    with Wire(broker.bootstrap_servers) as wire:
+        assert stored(wire) == [b"small"] * 3
+
+
+def test_producers_with_long_names_cost_no_memory_that_stays(client, served):
+    for name in range(50):
+        long = f"{name:03d}" * 10_000
+        for each in (long, "c"):
+            client.socket.sendall(frames.encode_request(PRODUCE, 9, 1, each, request_of(batch(b"x"))))
+            client.read_frame()
+    kept = on_loop(served, lambda: list(served.dispatcher._remembered._known))
+    assert [len(prefix) < 100 for prefix in kept] == [True]
 
 
 def test_what_was_answered_is_counted(client, served):

@@ -111,6 +111,43 @@ def test_clients_that_are_connected_do_not_keep_it_from_stopping(tmp_path):
             assert served.stop() == (0, "", "")
 
 
+def test_what_a_start_found_damaged_is_said_with_what_was_done_and_where_the_bytes_are(golden, tmp_path):
+    data = golden("unclean/kafka-3.9.1-badcrc-before", tmp_path) / "logdir"
+    log = data / "crash-0" / "00000000000000000094.log"
+    with serving(data) as served:
+        recovered = [line for line in served.lines if line.startswith("recovered")]
+        code, _, errors = served.stop()
+    assert recovered == [
+        "recovered        1 partition was not closed cleanly, 2 segments of it were read through: 1 damaged stretch was left out; "
+        "the warnings say where"
+    ]
+    assert code == 0
+    [warning] = [line for line in errors.splitlines() if "crash-0" in line]
+    assert warning.endswith(
+        f"WARNING {log}: bytes 1144 to 1354 are no valid batch: offsets 115 to 118 cannot be read, 119 is the next that can; "
+        f"a copy of the bytes is kept as {log}.hole-1144-1354-115-119; fetch them from a replica, or run milepost repair"
+    )
+
+
+def test_a_torn_end_that_a_start_cut_off_is_said_with_where_it_is_kept(golden, tmp_path):
+    data = golden("unclean/kafka-3.9.1-torn-before", tmp_path) / "logdir"
+    log = data / "crash-0" / "00000000000000000094.log"
+    with serving(data) as served:
+        assert any("were read through: 123 bytes were cut off; the warnings say where" in line for line in served.lines)
+        _, _, errors = served.stop()
+    said = f"{log}: 123 bytes behind offset 135 were not a whole batch and were cut off; a copy is kept as {log}.cut-2227"
+    assert said in errors
+    assert Path(f"{log}.cut-2227").stat().st_size == 123
+
+
+def test_rebuilt_indexes_are_said(golden, tmp_path):
+    data = golden("unclean/kafka-3.9.1-clean-garbageindex-before", tmp_path) / "logdir"
+    with serving(data) as served:
+        assert "recovered        indexes were rebuilt for 4 segments; the warnings say where" in served.lines
+        _, _, errors = served.stop()
+    assert sum(line.endswith("the indexes of this segment are rebuilt from its log") for line in errors.splitlines()) == 4
+
+
 def test_port_in_use_is_one_sentence_and_3(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -205,12 +242,12 @@ def test_environment_beats_the_file_and_a_flag_beats_both(tmp_path, monkeypatch)
 def test_setting_that_has_no_effect_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_HEAP_OPTS", "-Xmx1g")
     file = tmp_path / "server.properties"
-    file.write_text("sasl.enabled.mechanisms=PLAIN\n")
+    file.write_text("kafka.csv.metrics.dir=csv\n")
     with serving(tmp_path / "data", "--config", str(file)) as served:
         assert served.stop() == (
             0,
             "",
-            f"warning: {file}, line 1: sasl.enabled.mechanisms is not a broker property milepost knows, so it has no effect.\n"
+            f"warning: {file}, line 1: kafka.csv.metrics.dir is not a broker property milepost knows, so it has no effect.\n"
             "warning: KAFKA_HEAP_OPTS: heap.opts is not a broker property milepost knows, so it has no effect.\n",
         )
 

@@ -50,7 +50,7 @@ def test_who_goes_first_waits_only_for_the_one_inside():
             assert entered.wait(PATIENCE)
             passed += [pool.submit(passing, "data", False) for _ in range(5)]
             passed.append(pool.submit(passing, "control", True))
-            until(lambda: turnstile._first_waiting)
+            until(lambda: turnstile._first)
         finally:
             leave.set()
         for each in passed:
@@ -111,6 +111,7 @@ def test_control_plane_answers_while_clients_keep_the_broker_busy(brokers, mode)
         "request.channel.mode": mode,
         "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "control.plane.listener.name": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     }
     broker = brokers.start(settings)
     control_port = broker.server.control_acceptor.address[1]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from milepost.protocol.messages import CreateTopicsRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse, ProduceRequest
+from milepost.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+)
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.wire import Wire
@@ -23,6 +30,13 @@ def create(wire: Wire, *topics: Wanted) -> list[bytes]:
     response = wire.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=60_000), 7)
     assert [(topic.name, topic.error_message) for topic in response.topics] == [(topic.name, None) for topic in topics]
     return [topic.topic_id for topic in response.topics]
+
+
+def delete(wire: Wire, *names: str) -> None:
+    """Topics that must go."""
+    named = [DeleteTopicsRequest.Topic(name=name) for name in names]
+    response = wire.ask(DeleteTopicsRequest(topics=named, timeout_ms=60_000), 6)
+    assert [(topic.name, topic.error_code) for topic in response.responses] == [(name, 0) for name in names]
 
 
 def produce(wire: Wire, topic: str, values: Sequence[bytes], partition: int = 0) -> int:

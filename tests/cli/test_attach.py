@@ -53,6 +53,7 @@ def test_it_says_what_it_found_and_last_that_it_is_ready(golden: Golden) -> None
         assert served.lines == [
             f"data directory   {logdir}",
             "topic            page_visits: 5 partitions, 1221 offsets",
+            "checksums        not checked, the logs were closed cleanly; milepost verify checks them",
             f"for a client     bootstrap.servers={served.address}",
             f"ready {served.address}",
         ]
@@ -80,6 +81,7 @@ def test_what_was_recovered_and_what_cannot_be_read_is_told(golden: Golden) -> N
             "note             crash-0: offsets 115 to 118 are damaged; reading them is an error, 119 is the next that can be read",
             "note             crash-0: a transaction is open since offset 94; "
             "consumers with read_committed stop there, before the end at 141",
+            "checksums        checked in 2 of 4 segments; milepost verify checks all",
         ]
         result = CliRunner().invoke(
             main, ["consume", "crash", "--offset", "100", "--timeout", "60", "--bootstrap-server", served.address]
@@ -92,7 +94,16 @@ def test_what_was_recovered_and_what_cannot_be_read_is_told(golden: Golden) -> N
         assert served.stop() == (0, "", "")
 
 
-def test_torn_tail_and_index_that_does_not_fit_are_told(golden: Golden) -> None:
+def test_producer_is_told_why_nothing_is_written(golden: Golden) -> None:
+    with attaching(golden("page_visits/kafka-4.3.0") / "logdir") as served:
+        given = ["produce", "page_visits", "--bootstrap-server", served.address]
+        told = [CliRunner().invoke(main, [*given, *more], input="x\n") for more in ((), ("--no-idempotence",))]
+    assert [result.exit_code for result in told] == [4, 4]
+    assert "CLUSTER_AUTHORIZATION_FAILED (31): it only reads (milepost attach), or gives you none" in told[0].output
+    assert "TOPIC_AUTHORIZATION_FAILED (29): the directories are attached for reading" in told[1].output
+
+
+def test_torn_tail_and_index_that_does_not_fit_are_told(golden: Golden, tmp_path: Path) -> None:
     torn = golden("unclean/kafka-3.9.1-torn-before") / "logdir" / "crash-0"
     with attaching(torn) as served:
         assert served.lines[1:4] == [
@@ -101,8 +112,16 @@ def test_torn_tail_and_index_that_does_not_fit_are_told(golden: Golden) -> None:
             f"in memory        {torn}/00000000000000000094.log: 123 bytes behind offset 135 were not a whole batch and were cut off",
         ]
         assert served.stop() == (0, "", "")
-    with attaching(golden("unclean/kafka-3.9.1-clean-garbageindex-before") / "logdir") as served:
+    shutil.copytree(torn, tmp_path / "crash-0")
+    with attaching(tmp_path) as served:
+        assert "checksums        checked in all 4 segments" in served.lines
+    garbled = golden("unclean/kafka-3.9.1-clean-garbageindex-before") / "logdir" / "crash-0"
+    with attaching(garbled.parent) as served:
         assert served.lines[2] == "in memory        crash-0: indexes that did not fit their log were built anew for 4 segments"
+        assert served.lines[3] == (
+            f"in memory        {garbled}/00000000000000000000.index: its entries run from offset -1646202890 at position 1102559620 "
+            "to offset -855225304 at position 1407499951, which is not upwards"
+        )
         assert served.stop() == (0, "", "")
 
 

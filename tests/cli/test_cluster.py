@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from milepost.cluster.local.cluster import LocalCluster
 from milepost.cluster.local.record import read_record, write_record
+from milepost.errors import KafkaStorage
 from tests.cli.programs import milepost
 from tests.waiting import PROCESS_PATIENCE, until
 
@@ -88,6 +91,7 @@ def test_killed_broker_is_seen_replaced_and_restarted(cluster, directory):
     assert not process.is_running
     until(lambda: is_replaced(status(cluster), victim), f"broker {victim} is controller and leader no more", PROCESS_PATIENCE)
     told = status(cluster)
+    assert [row["state"] for row in told["brokers"] if row["broker"] == victim] == ["killed"]
     assert told["under_replicated"] == len(told["partitions"]) and told["offline"] == 0
     shown = cluster("status", "--under-replicated")
     assert shown.code == 1 and sum(line.endswith("under-replicated") for line in shown.lines) == told["under_replicated"]
@@ -98,6 +102,19 @@ def test_killed_broker_is_seen_replaced_and_restarted(cluster, directory):
     )
     assert cluster("restart", victim).code == 0
     assert status(cluster)["under_replicated"] == 0 and pids(directory)[victim] != pid
+
+
+def test_broker_that_ended_by_itself_is_told_from_one_that_was_stopped(cluster, directory):
+    process = read_record(str(directory)).brokers[3].process
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: not process.is_running, "the process has ended", PROCESS_PATIENCE)
+    assert status(cluster)["brokers"][2]["state"] in ("crashed", "crashed, still registered")
+
+
+def test_log_of_a_broker_says_when(cluster, directory):
+    said = [line for line in (directory / "broker-1.log").read_text().splitlines() if " INFO " in line]
+    assert said
+    assert all(re.match(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] INFO \S", line) for line in said)
 
 
 def test_several_are_restarted_in_turn(cluster, directory):
@@ -121,7 +138,7 @@ def test_process_that_got_the_number_of_ours_is_never_signalled(cluster, directo
         one = record.brokers[1]
         stale = type(one.process)(stranger.pid, one.process.started, one.process.boot)
         write_record(str(directory), record.with_broker(type(one)(2, record.brokers[2].port, stale)))
-        assert [row["state"] for row in status(cluster)["brokers"]][1] in ("stopped", "gone, still registered")
+        assert [row["state"] for row in status(cluster)["brokers"]][1] in ("crashed", "crashed, still registered")
         assert cluster("kill", 2).errors == ["milepost: broker 2 does not run: `milepost cluster restart 2` starts it"]
         assert cluster("restart", 2).code == 0
         assert stranger.poll() is None
@@ -180,6 +197,36 @@ def test_directory_without_a_cluster_is_a_sentence(tmp_path):
         )
 
 
+def test_directory_with_modules_of_its_own_is_no_obstacle(kafka_zookeeper, tmp_path):
+    """`python -m` puts the directory it is started in first on the path: `inspect/` there would be imported for Python's own."""
+    (tmp_path / "inspect").mkdir()
+    (tmp_path / "inspect" / "__init__.py").write_text("raise ImportError('this is not the one')")
+    program = [sys.executable, "-P", "-m", "milepost.cli", "cluster"]
+    start = [*program, "start", "-n", "1", "--data", "c", "--port-base", "0", "--zookeeper", f"{kafka_zookeeper.address}/modules"]
+    try:
+        done = subprocess.run(start, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        subprocess.run([*program, "stop", "--data", "c"], cwd=tmp_path, capture_output=True, timeout=180, check=False)
+
+
+def test_ports_stay_taken_until_the_brokers_take_them(tmp_path, monkeypatch):
+    planned = LocalCluster.planned(str(tmp_path / "c"), 2)
+    seen = []
+
+    def look(self):
+        for broker in planned.record.brokers.values():
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", broker.port))
+            seen.append(broker.broker_id)
+        raise KafkaStorage("far enough")
+
+    monkeypatch.setattr(LocalCluster, "_start_zookeeper", look)
+    with pytest.raises(KafkaStorage, match="far enough"):
+        planned.start()
+    assert seen == [1, 2]
+
+
 def test_taken_port_is_named_and_nothing_is_started(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -205,15 +252,10 @@ def test_setting_of_one_broker_is_refused_for_all(tmp_path):
     ]
 
 
-def test_setting_that_does_not_exist_is_what_the_broker_says(kafka_zookeeper, tmp_path):
-    zookeeper = f"{kafka_zookeeper.address}/mistaken"
-    settings = ("--port-base", 0, "--zookeeper", zookeeper, "-X", "num.partition=3")
-    ran = milepost("cluster", "start", "-n", 2, "--data", tmp_path / "c", *settings)
-    assert (ran.code, ran.errors) == (
-        4,
-        ["milepost: broker 1 did not start: 'num.partition' is no broker property: did you mean num.partitions?"],
-    )
-    assert read_record(str(tmp_path / "c")) is None
+def test_setting_that_does_not_exist_is_told_before_anything_is_started(tmp_path):
+    ran = milepost("cluster", "start", "-n", 2, "--data", tmp_path / "c", "--port-base", 0, "-X", "num.partition=3")
+    assert (ran.code, ran.errors) == (2, ["milepost: 'num.partition' is no broker property: did you mean num.partitions?"])
+    assert not (tmp_path / "c").exists()
 
 
 def test_damaged_record_is_a_sentence(tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from milepost.cli.main import main
+from milepost.log.open import open_log
+from tests.inspect.logs import TIME, batch
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_json_document_has_its_documented_names(run, topic_log):
         "damage",
         "rebuilt",
     ]
-    assert document["log"] == {"start_offset": 0, "end_offset": 32, "segments": 1, "bytes": 1240}
+    assert document["log"] == {"start_offset": 0, "end_offset": 32, "segments": 1, "bytes": 1240, "bytes_left_out": 0}
     assert document["question"] == {"offset": 23, "time": None, "unit": None, "target": 23}
     assert document["why_not"][3] == {
         "candidate": "offset entry after",
@@ -126,3 +128,20 @@ def test_directory_is_left_as_it_was(run, golden, tmp_path):
     before = {path.name: path.read_bytes() for path in sorted(directory.parent.rglob("*")) if path.is_file()}
     assert run(directory, "--offset", 100).exit_code == 0
     assert {path.name: path.read_bytes() for path in sorted(directory.parent.rglob("*")) if path.is_file()} == before
+
+
+def test_bytes_that_are_no_batch_are_named(run, tmp_path):
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(b"garbage!" * 625)
+    result = run(directory, "--offset", 3)
+    assert "5,000 bytes at the end of the log are no whole batch and are left out" in " ".join(result.stdout.split())
+    assert json.loads(run(directory, "--offset", 3, "--json").stdout)["log"]["bytes_left_out"] == 5000
+
+
+def test_one_look_at_one_slot_is_told_once(run, tmp_path):
+    with open_log(str(tmp_path / "t-0"), "a") as log:
+        log.append_as_leader(batch(0, 3))
+    text = " ".join(run(tmp_path / "t-0", "--time", TIME).stdout.split())
+    assert f"Probed slot 0 ({TIME + 2})." in text
+    assert "1 probe in 1 page" in text

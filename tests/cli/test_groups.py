@@ -110,13 +110,13 @@ def test_group_with_members_shows_them_and_is_not_touched(ask, broker, topic):
         member.subscribe([topic])
         until(lambda: member.poll(0.1) or len(member.assignment()) == 2)
         described = ask("groups", "describe", "busy").lines
-        assert described[0] == "group busy: Stable, classic, 1 members, assignor range"
+        assert described[0] == "group busy: Stable, classic, 1 member, assignor range"
         assert [line.split()[:6] for line in described[2:]] == [
             ["counted", "0", "-", "10", "-", "worker"],
             ["counted", "1", "-", "10", "-", "worker"],
         ]
         refused = ask("groups", "reset", "busy", "--to-earliest", "--topic", topic, "--execute")
-        sentence = "milepost: group busy is Stable with 1 members: stop them first, then reset it"
+        sentence = "milepost: group busy is Stable with 1 member: stop them first, then reset it"
         assert (refused.code, refused.lines, refused.errors) == (4, [], [sentence])
         kept = ask("groups", "delete", "busy")
         assert (kept.code, kept.errors) == (4, ["milepost: group busy: the broker answers NON_EMPTY_GROUP (68)"])

@@ -56,7 +56,7 @@ def test_partition_can_be_named_and_json_says_where_records_went(ask):
 
 def test_without_idempotence(ask):
     ask("topics", "create", "plain")
-    assert ask("produce", "plain", "--no-idempotence", stdin=b"a\n").lines == ["plain-0: 1 records, offsets 0 to 0"]
+    assert ask("produce", "plain", "--no-idempotence", stdin=b"a\n").lines == ["plain-0: 1 record, offset 0"]
 
 
 def test_nothing_to_send_is_fine_and_the_topic_is_made(ask):

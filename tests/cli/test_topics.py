@@ -13,7 +13,7 @@ from tests.cli.running import run
 
 def test_topic_is_created_described_listed_and_deleted(ask):
     created = ask("topics", "create", "visits", "--partitions", 2, "--config", "retention.ms=1000")
-    assert (created.code, created.lines) == (0, ["created topic visits with 2 partitions, 1 of each"])
+    assert (created.code, created.lines) == (0, ["created topic visits with 2 partitions, 1 replica each"])
     described = ask("topics", "describe", "visits")
     assert described.lines[0].startswith("topic visits: 2 partitions, id ")
     assert described.lines[1:] == [

@@ -25,6 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "offsets.topic.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
     }
     with Broker(settings) as broker:
         yield broker

@@ -65,7 +65,7 @@ def test_keys_go_to_the_partitions_that_librdkafka_and_java_would_choose(ask, ka
 
 def test_topics_and_settings(ask):
     assert ask("topics", "create", "admin", "--partitions", 2, "--config", "retention.ms=86400000").lines == [
-        "created topic admin with 2 partitions, 1 of each"
+        "created topic admin with 2 partitions, 1 replica each"
     ]
     assert ask("topics", "describe", "admin").lines[1] == "retention.ms=86400000"
     assert ask("config", "alter", "--topic", "admin", "--set", "segment.ms=777777", "--unset", "retention.ms").code == 0
@@ -94,7 +94,7 @@ def test_groups_with_and_without_members(ask, kafka):
         while len(member.assignment()) < 2 and time.monotonic() < deadline:
             member.poll(0.1)
         described = ask("groups", "describe", "busy").lines
-        assert described[0] == "group busy: Stable, classic, 1 members, assignor range"
+        assert described[0] == "group busy: Stable, classic, 1 member, assignor range"
         assert [line.split()[5] for line in described[2:]] == ["worker", "worker"]
         assert ask("groups", "reset", "busy", "--to-earliest", "--topic", "grouped", "--execute").code == 4
     finally:

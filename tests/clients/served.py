@@ -22,6 +22,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "group.consumer.heartbeat.interval.ms": "200",
 }
 LISTENING = Path(__file__).parent / "compatibility/asked.py"

@@ -22,6 +22,10 @@ PROPERTIES = {
 }
 
 
+BESIDE_KAFKA = {"milepost.broker.proof.required": "false"}
+"""Of our brokers in such a cluster: Kafka's cannot prove what they are."""
+
+
 class KafkaProcess(BrokerProcess):
     """A broker of Kafka's own: started and ended as ours are."""
 
@@ -72,8 +76,11 @@ class MixedProcesses(ClusterProcesses):
     def __init__(self, directory: Path, zookeeper: str, kinds: list[str], settings: dict[str, str] | None = None):
         super().__init__(directory, zookeeper, 0)
         for number, kind in enumerate(kinds, 1):
-            made = KafkaProcess if kind == "kafka" else BrokerProcess
-            self.brokers[number] = made(number, directory, zookeeper, settings or {})
+            given = settings or {}
+            if kind == "kafka":
+                self.brokers[number] = KafkaProcess(number, directory, zookeeper, given)
+            else:
+                self.brokers[number] = BrokerProcess(number, directory, zookeeper, {**given, **BESIDE_KAFKA})
 
     @property
     def kafkas(self) -> list[int]:

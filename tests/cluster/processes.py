@@ -27,6 +27,7 @@ SETTINGS = {
     "zookeeper.connection.timeout.ms": "120000",
     "replica.lag.time.max.ms": "30000",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "auto.leader.rebalance.enable": "false",

@@ -23,10 +23,12 @@ from milepost.protocol.messages import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
+    ApiVersionsRequest,
     ControlledShutdownRequest,
     CreateTopicsRequest,
     DescribeClientQuotasRequest,
     DescribeConfigsRequest,
+    DescribeQuorumRequest,
     FetchRequest,
     IncrementalAlterConfigsRequest,
     LeaderAndIsrRequest,
@@ -34,8 +36,10 @@ from milepost.protocol.messages import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from tests.broker.wire import Wire
 from tests.cluster.asking import in_sync, leaders, metadata, partitions_of, until
 from tests.cluster.processes import ClusterProcesses
+from tests.cluster.proving import prove, secret_of
 from tests.cluster.writing import (
     Writer,
     create_topic,
@@ -44,6 +48,8 @@ from tests.cluster.writing import (
     read_all,
 )
 from tests.waiting import PROCESS_PATIENCE
+
+DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 55, 60
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +212,14 @@ def test_offsets_of_a_transaction_count_when_it_commits(cluster):
     assert committed.offset == 7
 
 
+def test_quorum_is_not_listed_where_zookeeper_elects_the_controller(cluster):
+    with Wire(cluster.bootstrap.partition(",")[0]) as wire:
+        keys = {row.api_key for row in wire.ask(ApiVersionsRequest(), 0).api_keys}
+        assert {DESCRIBE_QUORUM, DESCRIBE_CLUSTER} & keys == {DESCRIBE_CLUSTER}
+        with pytest.raises(ConnectionError, match="closed by the broker"):
+            wire.ask(DescribeQuorumRequest(), 2)
+
+
 def test_topics_are_made_by_the_controller_alone(cluster):
     elsewhere = next(broker for broker in cluster.brokers.values() if broker is not controller(cluster))
     topic = CreateTopicsRequest.Topic(name="late", num_partitions=1, replication_factor=1)
@@ -246,5 +260,8 @@ def test_what_brokers_say_is_believed_of_brokers_only(cluster, request_of_a_stra
 
 
 def test_broker_that_registered_anew_since_is_not_believed(cluster):
-    assert ask(controller(cluster), AlterPartitionRequest(broker_id=1, broker_epoch=1)).error_code == 77
-    assert ask(controller(cluster), AllocateProducerIdsRequest(broker_id=1, broker_epoch=1)).error_code == 77
+    asked = controller(cluster)
+    with Wire(asked.address) as wire:
+        prove(wire, secret_of(cluster.zookeeper), 1, asked.broker_id)
+        assert wire.ask(AlterPartitionRequest(broker_id=1, broker_epoch=1), 3).error_code == 77
+        assert wire.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=1), 0).error_code == 77

@@ -138,18 +138,44 @@ def test_controller_is_believed_when_zookeeper_names_it():
     town = Town()
     first, second = town.join(1), town.join(2)
     said = []
-    for controller_id, epoch in ((1, 1), (2, 1), (1, 2), (1, 0)):
-        second.trust(controller_id, epoch, said.append)
+    for controller_id, epoch in ((1, 1), (2, 1), (1, 2), (1, 0), (1, -1), (1, 1_000_000)):
+        second.fault_of_controller(controller_id, epoch, second.broker_epoch, said.append)
         town.turns.advance(1)
-    assert said == [True, False, False, True]  # an older one says so itself, by its epoch
+    assert said == [0, 31, 31, 11, 11, 31]
     assert first.is_controller
+
+
+def test_old_controller_is_told_so_by_a_broker_that_has_heard_of_none_yet():
+    town = Town()
+    town.join(1)
+    second = town.join(2)
+    town.sessions[1].close()
+    town.turns.advance(1)
+    assert town.data("/controller_epoch") == b"2"
+    second._trusted = None
+    said = []
+    second.fault_of_controller(1, 1, second.broker_epoch, said.append)
+    town.turns.advance(1)
+    assert said == [11]
+
+
+def test_controller_has_to_name_this_very_registration():
+    town = Town()
+    town.join(1)
+    second = town.join(2)
+    said = []
+    for _ in range(2):  # the second time the controller is known
+        for epoch in (second.broker_epoch, -1, second.broker_epoch - 1, second.broker_epoch + 1, 10**15, None):
+            second.fault_of_controller(1, 1, epoch, said.append)
+            town.turns.advance(1)
+    assert said == [0, 77, 77, 77, 77, 0] * 2
 
 
 def test_controller_that_our_server_has_not_heard_of_yet_is_believed_after_a_sync():
     town = Town()
     town.join(1)
     second = town.join(2)
-    old = {path: Result(data=town.data(path), stat=Stat(0, 0)) for path in ("/controller", "/controller_epoch")}
+    old = {path: Result(data=town.data(path), stat=Stat(0, 0)) for path in ("/controller", "/controller_epoch", "/brokers/ids/2")}
     town.sessions[1].close()
     town.join(3)
     town.turns.advance(1)
@@ -164,10 +190,10 @@ def test_controller_that_our_server_has_not_heard_of_yet_is_believed_after_a_syn
     second._trusted = None
     town.server.carry_out = lagging
     said = []
-    second.trust(named, epoch, said.append)
+    second.fault_of_controller(named, epoch, second.broker_epoch, said.append)
     town.turns.advance(1)
-    assert epoch == 2 and said == [True]
-    assert asked == ["Get", "Get", "Sync", "Get", "Get"]
+    assert epoch == 2 and said == [0]
+    assert asked == ["Get", "Get", "Exists", "Sync", "Get", "Get", "Exists"]
 
 
 def test_whoever_waits_for_work_in_a_session_that_expires_is_told():
@@ -183,11 +209,11 @@ def test_whoever_waits_for_work_in_a_session_that_expires_is_told():
         member.run(work(), lambda _: heard.append("done"), lambda number=number: heard.append(f"failed {number}"))
     member.run(work(), lambda _: heard.append("done"))
     member.with_topic_settings({"visits"}, lambda: heard.append("read"), lambda: heard.append("not read"))
-    member.trust(7, 70, lambda is_trusted: heard.append(("trusted", is_trusted)))
+    member.fault_of_controller(7, 70, 1, lambda fault: heard.append(("fault", fault)))
     town.turns.advance(SESSION_SECONDS + 1)
     town.sessions[1].reconnect()
     town.turns.advance(1)
-    assert heard == ["failed 1", "failed 2", "not read", ("trusted", False)]
+    assert heard == ["failed 1", "failed 2", "not read", ("fault", 31)]
     assert member.is_registered
 
 

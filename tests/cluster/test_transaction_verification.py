@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from milepost.broker.cluster_apis import add_partitions_to_txn
 from milepost.broker.transaction_verification import ask_coordinator
 from milepost.coordinator.transaction import Producer
 from milepost.coordinator.transaction_admission import Admission, answered_to_produce
 from milepost.errors import BrokerUnavailable
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
-from milepost.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from milepost.protocol.messages import AddPartitionsToTxnResponse
 from milepost.replica.metadata import BrokerInfo
 
 NAME = TopicPartition("visits", 0)
@@ -65,17 +63,6 @@ def about(code: int) -> AddPartitionsToTxnResponse:
 )
 def test_producer_is_told_to_try_again_while_the_coordinator_cannot_say(response, admission):
     assert told(response, admission) == ErrorCode.NOT_ENOUGH_REPLICAS
-
-
-@pytest.mark.parametrize(
-    ("client_id", "code"),
-    [("AddPartitionsManager-client-7", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("me", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)],
-)
-def test_coordinator_refuses_whom_it_does_not_know(client_id, code):
-    broker = SimpleNamespace(cluster=SimpleNamespace(brokers={1: COORDINATOR}))
-    context = SimpleNamespace(version=4, client_id=client_id, broker=broker)
-    response = add_partitions_to_txn.handle(AddPartitionsToTxnRequest(), context)  # type: ignore[arg-type]
-    assert response == AddPartitionsToTxnResponse(error_code=code)
 
 
 def test_producer_is_told_to_try_again_while_nobody_is_coordinator():

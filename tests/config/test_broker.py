@@ -163,3 +163,34 @@ def test_memory_for_requests_holds_the_largest_one_or_is_not_limited():
 def test_limit_of_an_address_that_is_no_pair_is_refused(pair):
     with pytest.raises(InvalidConfiguration, match="ADDRESS:COUNT pairs between commas"):
         BrokerConfig.parse({"max.connections.per.ip.overrides": pair})
+
+
+@pytest.mark.parametrize("given", ["nonesuch", "uniform,nonesuch", ""])
+def test_assignors_that_are_not_here_are_refused_at_the_start(given):
+    with pytest.raises(InvalidConfiguration, match=r"group\.consumer\.assignors .*uniform, range"):
+        BrokerConfig.parse({"group.consumer.assignors": given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"group.consumer.assignment.interval.ms": "15001"},
+        {"group.consumer.assignment.interval.ms": "99", "group.consumer.min.assignment.interval.ms": "100"},
+        {"group.consumer.min.assignment.interval.ms": "200", "group.consumer.max.assignment.interval.ms": "100"},
+    ],
+)
+def test_assignment_interval_is_within_its_limits(given):
+    with pytest.raises(InvalidConfiguration, match=r"group\.consumer\.assignment\.interval\.ms = \d+ is not within"):
+        BrokerConfig.parse(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("group.consumer.assignment.interval.ms", 1000),
+        ("group.consumer.min.assignment.interval.ms", 0),
+        ("group.consumer.max.assignment.interval.ms", 15_000),
+    ],
+)
+def test_default_of_the_assignment_interval_is_kafkas(name, default):
+    assert BrokerConfig().get(name) == default

@@ -51,11 +51,11 @@ def test_unknown_flag_is_an_error():
 
 
 def test_unknown_names_of_file_and_environment_come_back_as_warnings():
-    file = from_file("sasl.enabled.mechanisms=PLAIN\nlog.segment.byte=1\n", "server.properties")
+    file = from_file("kafka.csv.metrics.dir=csv\nlog.segment.byte=1\n", "server.properties")
     resolved = resolve(BrokerConfig, file, from_environment({"KAFKA_HEAP_OPTS": "-Xmx1g"}))
     assert resolved.config == BrokerConfig()
     assert resolved.warnings() == (
-        "server.properties, line 1: sasl.enabled.mechanisms is not a broker property milepost knows, so it has no effect.",
+        "server.properties, line 1: kafka.csv.metrics.dir is not a broker property milepost knows, so it has no effect.",
         "server.properties, line 2: log.segment.byte is not a broker property milepost knows, so it has no effect; "
         "did you mean log.segment.bytes?",
         "KAFKA_HEAP_OPTS: heap.opts is not a broker property milepost knows, so it has no effect.",

@@ -41,6 +41,8 @@ class ConsumerBench(GroupBench):
         super().__init__(log, topics=topics, now_ms=now_ms)
         self.cluster = topics
         self.settings = settings
+        # Most tests are about what is assigned; those about when say an interval.
+        settings = {"assignment_interval_ms": 0, **settings}
         self.consumer_groups = ConsumerGroups(self.groups, topics, ConsumerGroupSettings(**settings))
         self.groups.consumer_groups = self.consumer_groups
         self.load()

@@ -6,6 +6,7 @@ Requests and answers are encoded and decoded in the version they are sent in, so
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,8 +16,10 @@ from milepost.broker.dispatch import module_name
 from milepost.clock import ManualClock
 from milepost.coordinator.groups import GroupCoordinator
 from milepost.coordinator.settings import GroupSettings
+from milepost.coordinator.transaction import Producer
 from milepost.coordinator.transaction_admission import admit
 from milepost.log.partition_name import TopicPartition
+from milepost.log.verification import VerificationGuard
 from milepost.protocol import frames, headers
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.error_codes import ErrorCode
@@ -35,6 +38,7 @@ from milepost.record.control import ControlType, EndTransactionMarker, end_trans
 from milepost.record.internal_topics import consumer_offsets
 from milepost.record.internal_topics.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
 from milepost.record.records import Record
+from tests.coordinator.in_pieces import Pieces, handled
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -53,19 +57,16 @@ class MemoryLog:
     def append(self, partition: int, records: Sequence[Record], done: Callable[[int], None]) -> None:
         self._append(partition, lambda start: build_batch(numbered(records, start)), done)
 
-    def append_transactional(
-        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Callable[[int], None]
-    ) -> None:
-        def build(start: int) -> bytes:
-            return build_batch(
-                numbered(records, start),
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=0,
-                is_transactional=True,
-            )
+    def append_batch(self, partition: int, batch: bytes, done: Callable[[int], None], guard: object = None) -> None:
+        self._append(partition, lambda start: struct.pack(">q", start) + batch[8:], done)
 
-        self._append(partition, build, done)
+    def largest_batch(self, partition: int) -> int:
+        return 1 << 20
+
+    def start_verification(self, partition: int, producer: Producer) -> VerificationGuard:
+        return VerificationGuard()
+
+    def end_verification(self, partition: int, producer: Producer, guard: VerificationGuard) -> None: ...
 
     def append_marker(self, partition: int, producer_id: int, committed: bool) -> None:
         marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, 0)
@@ -246,8 +247,17 @@ class GroupBench:
             new_id=lambda: f"id{next(self.ids)}",
         )
 
+        self.pieces = Pieces()
+
     def advertised(self, listener: str) -> tuple[str, int]:
         return "127.0.0.1", 9092
+
+    @property
+    def offsets_topic(self) -> MemoryLog:
+        return self.log
+
+    def asks_coordinator(self, admission: Any) -> bool:
+        return True
 
     def admit(self, *arguments: Any) -> None:
         admit(self.transactions, *arguments)
@@ -274,7 +284,8 @@ class GroupBench:
         body, left = frames.decode_request(headers.read_request_header(frame), frame)
         assert left == 0
         call = Call(self, api.key, version, client_id)
-        response = import_module(f"milepost.broker.apis.{module_name(api)}").handle(body, call)
+        handle = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        response = handled(handle(body, call), self.pieces)
         if response is not None:
             call.answer(response)
         return call

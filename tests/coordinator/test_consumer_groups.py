@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 
 from milepost.config.group import GroupConfig
+from milepost.coordinator.client import Client
+from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.consumer_fixture import ClusterTopics, ConsumerBench
+from tests.coordinator.in_pieces import Pieces, finish
 
 
 @pytest.fixture
@@ -269,3 +272,32 @@ def test_a_group_that_has_no_settings_any_more_has_the_brokers_from_the_next_hea
     bench.beat("a", epoch)
     bench.advance(45_001)
     assert list(bench.group().members) == []
+
+
+def test_assignor_of_a_member_that_joined_under_another_configuration_is_passed_over():
+    bench = ConsumerBench()
+    bench.joined("a", server_assignor="range")
+    again = bench.restarted(assignors=("uniform",))
+    again.advance(0)
+    assert again.joined("b")[0] == 3
+    assert again.described().assignor_name == "uniform"
+
+
+def test_more_names_than_a_member_may_subscribe_to_are_refused():
+    bench = ConsumerBench()
+    names = [f"topic-{number}" for number in range(10_001)]
+    refused = bench.enter("a", subscribed_topic_names=names)
+    assert (refused.error, "at most 10000" in refused.response.error_message) == (42, True)
+    pieces = Pieces()
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        topic_partitions=[],
+        subscribed_topic_names=names[:10_000],
+    )
+    answers: list[ConsumerGroupHeartbeatResponse] = []
+    finish(bench.consumer_groups.heartbeat(request, 1, Client("a", "/h"), answers.append), pieces)
+    assert answers[0].error_code == 0
+    assert pieces.longest < 0.5

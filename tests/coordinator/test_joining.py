@@ -8,6 +8,7 @@ from milepost.coordinator.client import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import JoinGroupRequest, OffsetCommitRequest
 from tests.coordinator.group_fixture import VISITS, GroupBench, consumer
+from tests.coordinator.in_pieces import finish
 
 
 @pytest.fixture
@@ -327,7 +328,7 @@ def test_a_request_that_follows_an_answer_at_once_finds_the_group_complete(bench
 
 def test_a_thousand_answers_that_each_bring_a_request_do_not_pile_up(bench):
     def answer_and_go_on(response):
-        bench.groups.commit_offsets(OffsetCommitRequest(group_id="other", topics=[]), 9, answered.append)
+        finish(bench.groups.commit_offsets(OffsetCommitRequest(group_id="other", topics=[]), 9, answered.append))
 
     answered = []
     request = JoinGroupRequest(

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-import time
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from milepost.coordinator.client import Client
 from milepost.coordinator.re2_syntax import RegularExpressionError
-from milepost.coordinator.subscriptions import Pattern, resolve
+from milepost.coordinator.subscriptions import Pattern, resolving
+from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.consumer_fixture import ConsumerBench
+from tests.coordinator.in_pieces import Pieces, finish
 
 NAMES = ["visits", "orders", "orders-v2", "a", "aab", "a.b", "__consumer_offsets", "Visits9", "x_1-y"]
+
+
+def resolve(pattern: str, names: Sequence[str], pieces: Pieces | None = None) -> frozenset[str]:
+    return finish(resolving(pattern, names), pieces)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,8 @@ def test_a_pattern_matches_whole_names(pattern, found):
     [
         "(?=a)", "(?!a)", "(?<=a)", "(?>a)", "(?P=n)", "(?#a)", "(?(1)a)", "(a)\\1", "a**", "a*+", "a{1001}", "a{2,1}", "*a", "(", "a)",
         "[a", "[z-a]", "\\", "\\y", "\\Z", "[[:foo:]]", "\\p{x1}", "(?P<n>a)(?P<n>b)", "x" * 1001, "(" * 101 + ")" * 101,
-        "((a{100}){100}){100}",
+        "((a{100}){100}){100}", "(((((){1000}){1000}){1000}){1000}){1000}", "((|){1000}){1000}", "((?:(?i)){0,1000}){1000}",
+        "(" + "|" * 900 + "){1000}",
     ],
 )  # fmt: skip
 def test_what_is_no_pattern_of_re2_is_refused(pattern):
@@ -60,17 +68,29 @@ def test_what_is_no_pattern_of_re2_is_refused(pattern):
         Pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a{0,30}){0,30}b"])
-def test_patterns_that_take_others_for_ever_are_matched_or_refused_soon(pattern):
-    started = time.thread_time()
+HARD = ["(a+)+b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a{0,30}){0,30}b", "(.?){0,900}a{900}", "(" * 99 + "a" + "*)" * 99 + "b"]
+
+
+@pytest.mark.parametrize("pattern", HARD)
+@pytest.mark.parametrize("names", [["a" * 249], ["a" * 30_000], [f"{number:04}".rjust(200, "a") for number in range(3_000)]])
+def test_patterns_that_take_others_for_ever_are_matched_in_short_pieces_or_refused(pattern, names):
+    pieces = Pieces()
     try:
-        assert resolve(pattern, ["a" * 249]) == frozenset()
+        assert resolve(pattern, names, pieces) == frozenset()
     except RegularExpressionError as error:
         assert "make it simpler" in str(error)
-    assert time.thread_time() - started < 5
+    assert pieces.longest < 0.5
 
 
-pieces = st.recursive(
+def test_thousands_of_names_are_matched_in_short_pieces():
+    pieces = Pieces()
+    names = [f"topic-{number}" for number in range(20_000)]
+    assert len(resolve("topic-.*", names, pieces)) == 20_000
+    assert pieces.count > 10
+    assert pieces.longest < 0.5
+
+
+expressions = st.recursive(
     st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "\\w", "-", "\\."]),
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{1,}"])).map(lambda two: f"(?:{two[0]}){two[1]}"),
@@ -81,7 +101,7 @@ pieces = st.recursive(
 )
 
 
-@given(pieces, st.lists(st.text("ab-.", max_size=6), max_size=10))
+@given(expressions, st.lists(st.text("ab-.", max_size=6), max_size=10))
 def test_where_python_and_re2_have_the_same_syntax_they_find_the_same(pattern, names):
     assert resolve(pattern, names) == {name for name in names if re.fullmatch(pattern, name)}
 
@@ -123,3 +143,36 @@ def test_a_pattern_nobody_uses_any_more_is_forgotten():
     bench.heard("a", 2, subscribed_topic_names=["orders"], subscribed_topic_regex="")
     assert dict(bench.log.written())[key] == "<DELETE>"
     assert bench.heard("a", 3) == (3, None)
+
+
+def test_a_group_goes_on_while_its_pattern_is_matched_anew():
+    """A heartbeat that finds new topics matches them in pieces; the next one, which comes before that ends, is answered at once."""
+    bench = ConsumerBench()
+    bench.joined("a", **by_pattern("o.*"))
+    bench.heard("a", 2)
+    bench.topics.partitions.update({f"o{number}": 1 for number in range(5_000)})
+    bench.consumer_groups.on_topics_changed()
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=2)
+    answers: list[ConsumerGroupHeartbeatResponse] = []
+    work = bench.consumer_groups.heartbeat(request, 1, Client("a", "/h"), answers.append)
+    next(work)
+    assert bench.heard("a", 2) == (2, None)
+    assert answers == []
+    finish(work)
+    assert (answers[0].member_epoch, len(answers[0].assignment.topic_partitions)) == (3, 5_001)
+
+
+def test_topics_that_come_while_a_pattern_is_matched_are_seen_by_the_next_heartbeat():
+    bench = ConsumerBench()
+    bench.topics.partitions.update({f"o{number}": 1 for number in range(5_000)})
+    bench.joined("a", **by_pattern("o.*"))
+    bench.heard("a", 2)
+    bench.consumer_groups.on_topics_changed()
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=2)
+    work = bench.consumer_groups.heartbeat(request, 1, Client("a", "/h"), lambda answer: None)
+    next(work)
+    bench.topics.partitions["offers"] = 1
+    bench.consumer_groups.on_topics_changed()
+    finish(work)
+    epoch, assigned = bench.heard("a", 2)
+    assert (epoch, assigned is not None and assigned["offers"]) == (3, [0])

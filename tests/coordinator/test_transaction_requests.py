@@ -30,6 +30,7 @@ from milepost.protocol.messages import (
     InitProducerIdRequest,
     ListTransactionsRequest,
 )
+from tests.coordinator.in_pieces import Pieces, handled
 from tests.coordinator.transaction_fixture import ORDERS_0, ORDERS_1, Bench
 
 
@@ -38,6 +39,7 @@ class Desk(Bench):
 
     def __init__(self) -> None:
         super().__init__()
+        self.pieces = Pieces()
         topics = {
             "orders": SimpleNamespace(partitions=2, is_internal=False),
             "__consumer_offsets": SimpleNamespace(partitions=50, is_internal=True),
@@ -59,7 +61,7 @@ class Desk(Bench):
     def ask(self, handler: Any, request: Any, version: int) -> Any:
         answers: list[Any] = []
         context = SimpleNamespace(broker=self.broker, version=version, answer=answers.append)
-        response = handler.handle(request, context)
+        response = handled(handler.handle(request, context), self.pieces)
         if response is not None:
             answers.append(response)
         assert len(answers) == 1, f"{len(answers)} answers"
@@ -223,7 +225,7 @@ def test_a_batch_is_answered_once_when_its_slowest_transaction_is_written(desk):
         ]
     )
     desk.log.is_holding = True
-    assert add_partitions_to_txn.handle(request, context) is None
+    assert handled(add_partitions_to_txn.handle(request, context)) is None
     desk.log.held.pop(0)()
     assert answers == []
     desk.log.release()

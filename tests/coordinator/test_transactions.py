@@ -505,9 +505,44 @@ def test_thousands_of_expired_ids_are_removed_in_batches_of_a_thousand():
     before = len(bench.log.partitions[0])
     bench.clock.advance(604_800_000)
     bench.coordinator.remove_expired()
+    assert len(bench.coordinator.all()) == 2500  # others are served first
+    bench.timers.advance(1)
     sizes = [batch.record_count for batch in bench.log.batches(0)][before:]
     assert sizes == [1000, 1000, 500]
     assert bench.coordinator.all() == []
+
+
+def test_markers_of_a_large_transaction_are_sent_some_at_a_time():
+    bench = Bench()
+    producer = bench.producer()
+    partitions = [TopicPartition("wide", number) for number in range(5_000)]
+    bench.add(producer, *partitions)
+    assert bench.end(producer).error == ErrorCode.NONE
+    assert len(bench.markers.written) == 50
+    assert bench.state() == "PrepareCommit"
+    bench.timers.advance(1)
+    assert [marker.partition for marker in bench.markers.written] == partitions
+    assert bench.state() == "CompleteCommit"
+
+
+def test_markers_that_are_answered_out_of_turn_complete_the_transaction_once():
+    bench = Bench()
+    producer = bench.producer()
+    partitions = [TopicPartition("wide", number) for number in range(120)]
+    bench.add(producer, *partitions)
+    bench.markers.errors[partitions[70]] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.markers.is_holding = True
+    bench.end(producer)
+    bench.timers.advance(1)
+    assert len(bench.markers.held) == 3
+    bench.markers.held.reverse()
+    bench.markers.is_holding = False
+    bench.markers.release()
+    assert bench.state() == "PrepareCommit"
+    bench.markers.errors.clear()
+    bench.timers.advance(100)
+    assert bench.state() == "CompleteCommit"
+    assert sorted(marker.partition.partition for marker in bench.markers.written) == list(range(120))
 
 
 def test_a_closed_coordinator_leaves_no_timer_that_does_anything(bench):
@@ -524,3 +559,17 @@ def test_offsets_of_a_group_are_a_partition_like_any_other(bench):
     bench.add(producer, offsets, ORDERS_0)
     bench.end(producer)
     assert {marker.partition for marker in bench.markers.written} == {offsets, ORDERS_0}
+
+
+def test_oldest_ids_that_were_never_used_go_for_new_ones():
+    bench = Bench(TransactionSettings(most_unused_bytes=10_000))
+    used = bench.producer("used")
+    bench.add(used, ORDERS_0, transactional_id="used")
+    for number in range(100):
+        bench.producer(f"tx-{number}")
+    assert bench.state("tx-0") == "TRANSACTIONAL_ID_NOT_FOUND"
+    assert (bench.state("tx-99"), bench.state("used")) == ("Empty", "Ongoing")
+    assert len(bench.coordinator.all()) == bench.coordinator.unused_ids + 1 < 15
+    bench.restart()
+    assert len(bench.coordinator.all()) == bench.coordinator.unused_ids + 1 < 15
+    assert bench.producer("tx-0").producer_epoch == 0

@@ -46,8 +46,11 @@ class MemoryLog:
         else:
             commit()
 
-    def append_transactional(self, *_: object) -> None:
-        raise AssertionError("the transaction coordinator writes no transactions of its own")
+    def append_batch(self, *_: object) -> None:
+        raise AssertionError("the transaction coordinator writes record by record")
+
+    def largest_batch(self, partition: int) -> int:
+        return 1 << 20
 
     def release(self) -> None:
         held, self.held = self.held, []

@@ -88,7 +88,8 @@ class Expected:
     there, whole. `is_rewritten`: the cleaner has been there, so that batches may be missing whose producers are
     remembered. `is_contiguous`: no offset may be missing between the first and the last. `firm`: batches that may go only
     together with everything behind them. `knows_epochs`: the leader epochs are those of the batches. `knows_aborted`: the
-    transaction index names every aborted transaction, also those that the cleaner left nothing of.
+    transaction index names every aborted transaction, also those that the cleaner left nothing of. `resumes_at`: where a log goes on
+    that lost what lay before its start; it may follow a gap.
     """
 
     must: list[Facts]
@@ -100,6 +101,7 @@ class Expected:
     firm: frozenset[int] = frozenset()
     knows_epochs: bool = True
     knows_aborted: bool = True
+    resumes_at: int = -1
 
 
 @dataclass(slots=True)

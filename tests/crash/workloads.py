@@ -7,7 +7,7 @@ counts as recorded, and not as durable unless it was flushed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
@@ -321,7 +321,8 @@ def grown() -> Iterator[Run]:
         earlier.close()
         earlier.disk.die()
         state = {path: data for path, data in small_state(earlier).items() if not path.endswith(".kafka_cleanshutdown")}
-        state[checkpoint] = b"0\n1\nt 0 %d\n" % (earlier.log.end_offset + beyond)
+        wrong = earlier.log.end_offset + beyond
+        state[checkpoint] = b"0\n1\nt 0 %d\n" % wrong
         events = [(0, kind, what) for _, kind, what in earlier.history.events]
         writer = Writer(SMALL, RecordingDisk(state, [PARTITION]), History(events))
         writer.sequences, writer.number = earlier.sequences, earlier.number
@@ -330,7 +331,12 @@ def grown() -> Iterator[Run]:
         some(writer, 5)
         writer.flush()
         writer.disk.die()
-        yield Run(f"growth past the {name}", state, writer.disk.trace, 0, writer.config, writer.history.known, writer.history.at)
+        resumes_at = wrong if checkpoint == LOG_STARTS else -1
+
+        def at(operations: int, level: Level, history: History = writer.history, resumes_at: int = resumes_at) -> Expected:
+            return replace(history.at(operations, level), resumes_at=resumes_at)
+
+        yield Run(f"growth past the {name}", state, writer.disk.trace, 0, writer.config, writer.history.known, at)
 
 
 def flipped(data: bytes, position: int) -> bytes:

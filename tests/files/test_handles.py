@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -96,3 +97,59 @@ def test_ten_thousand_files_fit_into_a_small_limit(tmp_path):
     handles = [pool.handle(str(tmp_path / "one")) for _ in range(10_000)]
     assert {read(handle) for handle in handles} == {b"1"}
     assert sum(handle.is_open for handle in handles) == 16
+
+
+def test_descriptor_in_use_is_not_given_to_another_file(files):
+    """Another thread may open as many files as it likes between the fetching of a descriptor and its use."""
+    pool = HandlePool(Disk(), limit=2)
+    mine, *others = [pool.handle(path) for path in files]
+    fd = mine.fd
+    assert [read(handle) for handle in others] == [str(number).encode() for number in range(1, 10)]
+    assert not mine.is_open
+    assert os.pread(fd, 10, 0) == b"0"
+
+
+def test_descriptor_is_closed_with_its_last_use(files):
+    pool = HandlePool(Disk(), limit=1)
+    first, second, *_ = [pool.handle(path) for path in files]
+    fd = first.fd
+    number = int(fd)
+    read(second)
+    del fd
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pread(number, 10, 0)
+
+
+def test_descriptor_that_was_closed_is_not_closed_again_when_another_file_has_its_number(files):
+    pool = HandlePool(Disk())
+    first, second, *_ = [pool.handle(path) for path in files]
+    fd = first.fd
+    first.close()
+    assert int(second.fd) == int(fd)
+    del fd
+    assert read(second) == b"1"
+
+
+def test_view_in_use_outlives_the_sweep(files):
+    pool = HandlePool(Disk(), limit=1)
+    first, second, *_ = [pool.handle(path) for path in files]
+    view = first.view(1)
+    second.view(1)
+    assert not first.is_open
+    assert bytes(view[:]) == b"0"
+
+
+def test_sixty_four_threads_at_a_limit_of_eight_write_into_their_own_files(tmp_path):
+    pool = HandlePool(Disk(), limit=8)
+
+    def write_lines(number):
+        handles = [pool.handle(str(tmp_path / f"{number}-{each}"), os.O_RDWR | os.O_CREAT) for each in range(3)]
+        for line in range(100):
+            for handle in handles:
+                handle.disk.pwrite(handle.fd, b"%03d" % number, 3 * line)
+
+    with ThreadPoolExecutor(64) as threads:
+        list(threads.map(write_lines, range(64)))
+    for number in range(64):
+        for each in range(3):
+            assert (tmp_path / f"{number}-{each}").read_bytes() == b"%03d" % number * 100

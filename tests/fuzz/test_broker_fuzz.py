@@ -69,6 +69,7 @@ def test_recorded_requests_cut_anywhere_are_answered_or_closed_on(driven):
 def test_lengths_that_lie_allocate_nothing(driven):
     """An array of 2^31 elements, a string of 32 KB, tagged fields by the million: refused before anything is made of them."""
     requests = Requests(7)
+    assert driven.broker.groups, "loaded, which takes memory too"
     for key, version in served_versions():
         frame = frames.encode_request(key, version, 9, "lie", requests.message(key, version))[4:]
         driven.feed(frame)

@@ -28,6 +28,7 @@ from tests.waiting import PATIENCE, PROCESS_PATIENCE, until
 COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
 }

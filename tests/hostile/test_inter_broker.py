@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
+from confluent_kafka import Producer
 
+from milepost.broker.broker import Broker
 from milepost.broker.inter_broker import KEYS
 from milepost.protocol import compiled, frames
 from milepost.protocol.apis import APIS, BY_KEY
@@ -14,11 +16,19 @@ from milepost.protocol.messages import (
     ApiVersionsRequest,
     FetchRequest,
     ListOffsetsRequest,
+    MetadataRequest,
     OffsetForLeaderEpochRequest,
+    ProduceRequest,
 )
+from milepost.record.builder import build_batch
+from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
+from milepost.record.records import Record
+from tests.broker.wire import Wire
+from tests.cluster.processes import free_port
 from tests.fuzz.driven_broker import error_codes
-from tests.hostile.besieged import HEALTHY_TOPIC
+from tests.hostile.besieged import HEALTHY_TOPIC, NOW
 from tests.hostile.test_bodies import filled
+from tests.waiting import PROCESS_PATIENCE
 
 # Kafka's keys; those without a schema here are KRaft's own.
 CONTROLLER_AND_BROKERS = {4: (0, 7), 5: (0, 4), 6: (0, 8), 7: (0, 3), 56: (0, 3), 58: (0, 0), 67: (0, 0)}
@@ -95,7 +105,7 @@ def test_fetch_of_a_replica_that_is_none(broker, version):
 
 @pytest.mark.parametrize("replica_id", [-2, 0, 1, 32767])
 def test_offsets_for_a_replica_are_those_of_the_log(broker, replica_id):
-    """Kafka asks for nothing but the topic here: a replica, or a tool, sees the end of the log."""
+    """A tool (-2) sees the end of the log; one that says it is a replica sees what a consumer sees."""
     topic = ListOffsetsRequest.Topic
     asked = [topic(name=HEALTHY_TOPIC, partitions=[topic.Partition(partition_index=0, timestamp=-2)])]
     with broker.wire() as wire:
@@ -104,6 +114,68 @@ def test_offsets_for_a_replica_are_those_of_the_log(broker, replica_id):
         asked[0].partitions[0].timestamp = -1
         found = wire.ask(ListOffsetsRequest(replica_id=replica_id, isolation_level=1, topics=asked), 7).topics[0].partitions[0]
         assert found.error_code == 0 and found.offset > 0
+
+
+@pytest.mark.parametrize("client_id", ["__admin_client", "AddPartitionsManager-client-0", "0", "broker-0-txn-marker-sender"])
+def test_client_id_grants_nothing(broker, client_id):
+    """A tombstone in __consumer_offsets would lose a group's offsets at the next start; a marker there, a transaction's."""
+    with broker.wire() as wire:
+        internal = ("__consumer_offsets", "__transaction_state")
+        made = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in internal]), 11).topics
+        assert [topic.error_code for topic in made] == [0, 0]
+    with Wire(broker.address, client_id) as wire:
+        for topic in internal:
+            tombstone = build_batch([Record(0, NOW, b"\0\1\0\7readers\0\1t\0\0\0\0", None)], base_offset=0)
+            control = end_transaction_batch(
+                EndTransactionMarker(ControlType.COMMIT, 0), offset=0, timestamp=NOW, producer_id=1, producer_epoch=0
+            )
+            for records in (tombstone, control):
+                part = ProduceRequest.TopicData.PartitionData(index=0, records=memoryview(records))
+                request = ProduceRequest(
+                    acks=-1, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name=topic, partition_data=[part])]
+                )
+                for version in (3, 9, 12):
+                    answer = wire.ask(request, version)
+                    assert answer.responses[0].partition_responses[0].error_code == 17
+        asked = AddPartitionsToTxnRequest(
+            transactions=[AddPartitionsToTxnRequest.Transaction(transactional_id="t", producer_id=1, verify_only=True)]
+        )
+        assert wire.ask(asked, 4).error_code == 31
+
+
+@pytest.mark.parametrize("replica_id", [0, 1, 32767])
+def test_replica_id_shows_no_more_than_a_consumer_sees(broker, replica_id):
+    """A transaction is open: it is behind what consumers of committed data see."""
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": f"hides-{replica_id}", "log_level": 0})
+    producer.init_transactions(PROCESS_PATIENCE)
+    producer.begin_transaction()
+    topic = f"hidden-{replica_id}"
+    producer.produce(topic, b"not yet", partition=0)
+    assert producer.flush(PROCESS_PATIENCE) == 0
+    asked = [ListOffsetsRequest.Topic(name=topic, partitions=[ListOffsetsRequest.Topic.Partition(timestamp=-1)])]
+    with broker.wire() as wire:
+        ends = [
+            wire.ask(ListOffsetsRequest(replica_id=each, isolation_level=1, topics=asked), 7).topics[0].partitions[0].offset
+            for each in (-1, replica_id)
+        ]
+    producer.abort_transaction(PROCESS_PATIENCE)
+    assert ends == [0, 0]
+
+
+def test_listener_of_a_control_plane_opens_nothing(tmp_path):
+    """Of a broker that is alone, where there is no controller but itself."""
+    control = free_port()
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROL://127.0.0.1:{control}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT",
+        "control.plane.listener.name": "CONTROL",
+        "log.dir": str(tmp_path),
+    }
+    with Broker(settings), Wire(f"127.0.0.1:{control}") as wire:
+        asked = AddPartitionsToTxnRequest(
+            transactions=[AddPartitionsToTxnRequest.Transaction(transactional_id="t", producer_id=1, verify_only=True)]
+        )
+        assert wire.ask(asked, 4).error_code == 31
 
 
 @pytest.mark.parametrize("replica_id", [-2, 0, 1])

@@ -216,6 +216,23 @@ def test_sessions_without_end(broker):
     assert given[-1] == 0
 
 
+def test_partitions_that_nobody_has_are_kept_in_no_session(broker):
+    """90,000 of them once, and then 52 bytes on each of 40 connections: each took a second."""
+    parts = [FetchRequest.Topic.Partition(partition=number) for number in range(90_000)]
+    asked = FetchRequest(session_epoch=0, max_bytes=100, topics=[FetchRequest.Topic(topic="nobody has it", partitions=parts)])
+    before = broker.measure()
+    with broker.wire() as wire:
+        answer = wire.ask(asked, 11)
+        assert (answer.error_code, answer.session_id) == (0, 0)
+        assert {part.error_code for part in answer.responses[0].partitions} == {3}
+    cpu_seconds = broker.measure().cpu_seconds
+    for _ in range(40):
+        with broker.wire() as wire:
+            assert wire.ask(FetchRequest(session_id=1, session_epoch=1), 11).error_code == 70
+    assert broker.measure().cpu_seconds - cpu_seconds < 2
+    assert broker.measure().memory < before.memory + (64 << 20)
+
+
 # Groups.
 
 

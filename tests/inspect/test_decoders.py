@@ -24,7 +24,7 @@ def test_a_flag_chooses_it_for_any_directory_and_turns_it_off():
 
 def test_a_record_that_does_not_parse_is_shown_as_text_with_the_reason():
     key, value = decoder_for("__transaction_state-0").texts(b"\0", b"v")
-    assert key.startswith(r"\x00 <does not parse: 1 bytes are too few")
+    assert key.startswith(r"\x00 <does not parse: 1 byte is too few")
     assert value == "v"
     assert decoder_for("__transaction_state-0").values(b"\0", b"v") == ("\0", "v")
 

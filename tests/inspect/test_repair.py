@@ -201,6 +201,26 @@ def test_a_damaged_snapshot_is_moved_aside_and_made_anew_by_the_next_start(crash
     assert (kept / "crash-0" / path.name).read_bytes() == original[:-1]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("1 0|4 60|5 80|9 500", "1 0|4 60|5 80"),  # behind the log's end
+        ("1 0|5 60|7 90", "1 0|5 60"),  # offset 110 carries 5
+        ("1 0|4 60|5 120", "1 0|4 60|5 110"),  # so does this
+        ("2 0|4 60|5 80", "1 0|4 60|5 80"),  # offset 0 carries 1
+        ("0 0|1 1|4 60|5 80", "1 0|4 60|5 80"),
+    ],
+)
+def test_only_the_leader_epochs_that_batches_contradict_are_moved(tmp_path: Path, before: str, after: str) -> None:
+    segments = [(0, [batch(0, partition_leader_epoch=1)]), (100, [batch(110, partition_leader_epoch=5)])]
+    path = partition(tmp_path, *segments) / "leader-epoch-checkpoint"
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    write = before.split("|")
+    path.write_text("\n".join(["0", str(len(write)), *write, ""]))
+    repaired(tmp_path)
+    assert "|".join(path.read_text().splitlines()[2:]) == after
+
+
 def test_leader_epochs_are_read_from_the_batches(golden: Golden, tmp_path: Path) -> None:
     directory = golden("leader_epochs/kafka-3.9.1", tmp_path) / "logdir"
     path = directory / "epochs-0" / "leader-epoch-checkpoint"

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 import milepost
+from milepost.clock import ManualClock
 from milepost.codec.crc32c import crc32c
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.inspect.findings import Report
 from milepost.inspect.verify import verify
+from milepost.log.open import open_log
+from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
+from milepost.record.records import Record
 from tests.golden_fixture import Golden, all_cases
 from tests.inspect.logs import TIME, batch, contents, log_of, partition
 from tests.interop.written_logs import write_all
@@ -54,14 +58,24 @@ def test_headers_alone_find_nothing_either_and_count_the_same_batches(golden: Go
 
 @pytest.mark.parametrize("version", ["2.4.1", "3.9.1", "4.3.0"])
 @pytest.mark.parametrize("kind", ["killed", "torn"])
-def test_what_a_kill_leaves_is_noted_and_no_finding(golden: Golden, version: str, kind: str) -> None:
+def test_what_a_kill_leaves_is_noted_and_no_finding(golden: Golden, tmp_path: Path, version: str, kind: str) -> None:
     case = f"unclean/kafka-{version}-{kind}-before"
-    directory = golden(case) / "logdir"
+    directory = golden(case, tmp_path) / "logdir"
+    if kind == "torn":
+        forget_last_time_entry(directory)
     report = verify(str(directory))
     assert report.findings == []
     assert sum("zeros; not used yet" in note for note in notes(report, directory)) == 2
     torn = [note for note in notes(report, directory) if "no whole batch" in note]
     assert len(torn) == (kind == "torn")
+
+
+def forget_last_time_entry(directory: Path) -> None:
+    """These logs were cut by hand, and Kafka had written the batch and its entry: a write that was cut short has none."""
+    newest = max((directory / "crash-0").glob("*.timeindex"))
+    content = newest.read_bytes()
+    used = -(-len(content.rstrip(b"\0")) // 12) * 12
+    newest.write_bytes(content[: used - 12] + bytes(len(content) - used + 12))
 
 
 TORN = {
@@ -75,9 +89,19 @@ TORN = {
 
 
 @pytest.mark.parametrize("version", list(TORN))
-def test_a_torn_tail_is_described_with_its_place(golden: Golden, version: str) -> None:
-    directory = golden(f"unclean/kafka-{version}-torn-before") / "logdir"
+def test_a_torn_tail_is_described_with_its_place(golden: Golden, tmp_path: Path, version: str) -> None:
+    directory = golden(f"unclean/kafka-{version}-torn-before", tmp_path) / "logdir"
+    forget_last_time_entry(directory)
     assert TORN[version] in notes(verify(str(directory)), directory)
+
+
+def test_a_log_that_was_cut_below_its_time_index_has_lost_records(golden: Golden) -> None:
+    directory = golden("unclean/kafka-4.3.0-torn-before") / "logdir"
+    assert sentences(verify(str(directory)), directory) == [
+        "crash-0/00000000000000000148.log, position 307: 104 bytes behind offset 152 are no whole batch: the batch there has 209 bytes, "
+        "and 104 are left; its time index stands for offset 156, so they were whole once; fetch them from a replica: repair cuts them "
+        "off, and so does the next start"
+    ]
 
 
 def test_a_torn_tail_is_a_finding_where_the_stop_was_clean(golden: Golden, tmp_path: Path) -> None:
@@ -85,6 +109,70 @@ def test_a_torn_tail_is_a_finding_where_the_stop_was_clean(golden: Golden, tmp_p
     (directory / ".kafka_cleanshutdown").write_bytes(b"")
     found = sentences(verify(str(directory)), directory)
     assert any("no whole batch" in sentence and sentence.endswith("repair cuts them off") for sentence in found)
+
+
+def last_batch_at(path: Path) -> int:
+    data, position, last = path.read_bytes(), 0, 0
+    while position < len(data):
+        last, position = position, position + 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    return last
+
+
+def test_a_changed_byte_in_the_last_batch_of_a_copy_is_a_finding(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    log = log_of(directory)
+    start, original = last_batch_at(log), log.read_bytes()
+    # The offset and the epoch of a batch (bytes 0-7, 12-15) are not under its checksum.
+    for position in (*range(start + 8, start + 12), *range(start + 16, len(original))):
+        change(log, position, bytes([original[position] ^ 0x01]))
+        found = [sentence for sentence in found_in(directory) if f".log, position {start}" in sentence]
+        assert len(found) == 1, position - start
+        assert "behind offset 3" in found[0]
+        assert found[0].endswith("fetch them from a replica: repair cuts them off, and so does the next start")
+        log.write_bytes(original)
+
+
+def test_a_log_whose_only_batch_is_damaged_is_not_clean(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0, 50)]), clean=False)
+    change(log_of(directory), 200, b"\xff")
+    report = verify(str(directory))
+    assert (report.batches, report.is_clean) == (0, False)
+
+
+def torn(directory: Path) -> list[str]:
+    """What is found about a last batch that lost its last ten bytes."""
+    log = log_of(directory)
+    log.write_bytes(log.read_bytes()[:-10])
+    return [sentence for sentence in found_in(directory) if "behind offset 3" in sentence]
+
+
+def test_a_last_batch_that_is_too_short_is_a_torn_write(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    (directory / f"{0:020d}.timeindex").write_bytes(b"")
+    assert torn(directory) == []
+
+
+def test_a_short_last_batch_that_the_time_index_knows_was_whole_once(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    assert "its time index stands for offset 5" in torn(directory)[0]
+
+
+def test_a_short_last_batch_that_a_snapshot_stands_behind_was_whole_once(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    (directory / f"{0:020d}.timeindex").write_bytes(b"")
+    (directory / f"{6:020d}.snapshot").write_bytes(b"\0\1" + crc32c(bytes(4)).to_bytes(4, "big") + bytes(4))
+    assert "a snapshot stands for offset 6" in torn(directory)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [("recovery-point-offset-checkpoint", "recovery point"), ("replication-offset-checkpoint", "high watermark")],
+)
+def test_a_short_last_batch_that_a_checkpoint_stands_behind_was_whole_once(tmp_path: Path, name: str, meaning: str) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    (directory / f"{0:020d}.timeindex").write_bytes(b"")
+    (tmp_path / name).write_text("0\n1\nt 0 6\n")
+    assert f"the {meaning} is 6" in torn(directory)[0]
 
 
 def test_a_changed_byte_is_found_with_the_offsets_it_costs(golden: Golden) -> None:
@@ -196,13 +284,24 @@ def test_a_leader_epoch_that_falls_is_found(crash: Path) -> None:
         (0, (5, 367), "entry 0 points to position 367, where no batch starts"),
         (0, (6, 366), "no batch from position 366 up to the next entry ends at offset 37"),
         (1, (1, 844), "entry 1 holds (1, 844), which does not follow the entry before it"),
-        (4, (29, 99999), "its last 1 entries point behind the end of the valid log at 2295"),
+        (4, (29, 99999), "its last entry points behind the end of the valid log at 2295"),
     ],
 )
 def test_an_offset_entry_that_does_not_fit_the_log_is_found(crash: Path, slot: int, entry: tuple[int, int], sentence: str) -> None:
     offset, position = entry
     change(crash / f"{31:020d}.index", slot * 8, offset.to_bytes(4, "big") + position.to_bytes(4, "big"))
     assert any(sentence in found for found in found_in(crash))
+
+
+@pytest.mark.parametrize(("offset", "fits"), [(5, True), (4, False), (6, False)])
+def test_the_index_entry_of_kafkas_old_cleaner_is_no_finding(tmp_path: Path, offset: int, fits: bool) -> None:
+    """Kafka 2.4.1 writes the last record that it kept, where the batch goes on to its old last offset."""
+    records = [Record(2, TIME + 2, b"k", b"v"), Record(5, TIME + 9, b"l", b"v")]
+    directory = partition(tmp_path, (0, [batch(0), build_batch(records, last_offset=9, partition_leader_epoch=0)]))
+    position = len(batch(0))
+    (directory / f"{0:020d}.index").write_bytes(offset.to_bytes(4, "big") + position.to_bytes(4, "big"))
+    expected = f"no batch from position {position} up to the next entry ends at offset {offset}; repair rebuilds it"
+    assert [found.partition(": ")[2] for found in found_in(directory)] == ([] if fits else [expected])
 
 
 def test_zeros_in_a_sealed_index_are_found(crash: Path) -> None:
@@ -287,6 +386,24 @@ def test_a_snapshot_that_says_something_else_than_the_log_is_found(crash: Path) 
     assert "and the log gives" in finding
 
 
+def test_a_snapshot_inside_a_segment_that_retention_deleted_is_noted(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    for sequence in (0, 10):  # a stop leaves its snapshot at 10 and 20, in the middle of a segment
+        with open_log(str(directory), "a", clock=ManualClock(TIME)) as log:
+            log.append_as_leader(batch(0, 10, producer_id=7, producer_epoch=0, base_sequence=sequence))
+    for path in directory.glob(f"{0:020d}.*"):
+        path.unlink()  # what retention leaves of this log, whose end is 20
+    for suffix in ("log", "index", "timeindex"):
+        (directory / f"{20:020d}.{suffix}").write_bytes(b"")
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(b"")
+    assert sorted(path.name for path in directory.glob("*.snapshot")) == [f"{10:020d}.snapshot", f"{20:020d}.snapshot"]
+    report = verify(str(directory))
+    assert report.findings == []
+    assert notes(report, directory) == [
+        f"{10:020d}.snapshot: stands for offset 10, below the first segment at 20; nothing reads it, and the next start removes it"
+    ]
+
+
 def test_a_snapshot_behind_the_end_of_the_log_is_found(crash: Path) -> None:
     shutil.copy(crash / f"{141:020d}.snapshot", crash / f"{200:020d}.snapshot")
     assert found_in(crash) == [
@@ -306,6 +423,22 @@ def test_a_snapshot_behind_the_end_of_the_log_is_found(crash: Path) -> None:
 def test_leader_epochs_that_do_not_fit_the_batches_are_found(crash: Path, content: str, sentence: str) -> None:
     (crash / "leader-epoch-checkpoint").write_text(content)
     assert any(found.startswith(sentence) for found in found_in(crash)), found_in(crash)
+
+
+COMPACTED = "0\n3\n1 0\n4 60\n5 80\n"
+
+
+def compacted(root: Path, epochs: str) -> Path:
+    """Compaction left offsets 0 and 1 of epoch 1, nothing of epoch 4, and of epoch 5 what lies in the second segment."""
+    segments = [(0, [batch(0, partition_leader_epoch=1)]), (100, [batch(110, partition_leader_epoch=5)])]
+    directory = partition(root, *segments)
+    (directory / "leader-epoch-checkpoint").write_text(epochs)
+    (root / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    return directory
+
+
+def test_epochs_whose_batches_were_compacted_away_are_no_finding(tmp_path: Path) -> None:
+    assert found_in(compacted(tmp_path, COMPACTED)) == []
 
 
 def test_a_lost_topic_id_is_found(crash: Path) -> None:
@@ -352,7 +485,7 @@ def test_left_overs_and_foreign_files_are_noted(crash: Path) -> None:
         ("recovery-point-offset-checkpoint", "0\n1\ncrash 0 142\n", "the recovery point of crash-0 is 142, behind the end of its log at"),
         ("replication-offset-checkpoint", "0\n1\ncrash 0 999\n", "the high watermark of crash-0 is 999, behind the end of its log at 141"),
         ("log-start-offset-checkpoint", "0\n1\ncrash 0 142\n", "the log start of crash-0 is 142, behind the end of its log at 141"),
-        ("cleaner-offset-checkpoint", "0\n2\ncrash 0 1\n", "1 entries, line 2 says 2; repair writes it anew"),
+        ("cleaner-offset-checkpoint", "0\n2\ncrash 0 1\n", "1 entry, line 2 says 2; repair writes it anew"),
         ("recovery-point-offset-checkpoint", "0\n1\ncrash 0 -5\n", "'-5' is not a number"),
         ("meta.properties", "version=7\n", "version 7, only 0 and 1 are known"),
         (".kafka_cleanshutdown", "garbage", "7 bytes that are no marker of a clean stop"),
@@ -387,6 +520,7 @@ def test_two_directories_for_one_partition_are_found(golden: Golden, tmp_path: P
 
 def test_a_marker_that_does_not_agree_with_the_log_counts_as_none(tmp_path: Path) -> None:
     directory = partition(tmp_path, (0, [batch(0), batch(2)[:40]]))
+    (directory / f"{0:020d}.timeindex").write_bytes((TIME + 1).to_bytes(8, "big") + (1).to_bytes(4, "big"))
     (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1,"milepost":{"t-0":[4,166]}}')
     assert verify(str(directory)).findings == []
     (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1,"milepost":{"t-0":[4,123]}}')

@@ -306,7 +306,7 @@ def test_committed_and_empty_transactions_leave_no_index(tmp_path):
 
 def test_first_batch_of_a_transaction_needs_the_guard_when_transactions_are_verified(tmp_path):
     log = log_in(tmp_path)
-    log.verifies_transactions = True
+    log.owner.verifies_transactions = True
     with pytest.raises(InvalidTxnState):
         log.append_as_leader(transactional(0))
     guard = log.producers.maybe_create_verification(1, 0, 0)
@@ -318,12 +318,12 @@ def test_first_batch_of_a_transaction_needs_the_guard_when_transactions_are_veri
 
 def test_lower_sequence_that_is_being_verified_must_come_first(tmp_path):
     log = log_in(tmp_path)
-    log.verifies_transactions = True
+    log.owner.verifies_transactions = True
     guard = log.producers.maybe_create_verification(1, 2, 0)
     assert log.producers.maybe_create_verification(1, 0, 0) is guard
     with pytest.raises(OutOfOrderSequence, match="sequence 0 is still being verified"):
         log.append_as_leader(transactional(2), verification_guard=guard)
-    log.verifies_transactions = False
+    log.owner.verifies_transactions = False
     with pytest.raises(OutOfOrderSequence):
         log.append_as_leader(transactional(2), verification_guard=guard)
     assert log.append_as_leader(transactional(0), verification_guard=guard).first_offset == 0

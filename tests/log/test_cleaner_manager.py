@@ -11,16 +11,13 @@ import pytest
 
 from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
-from milepost.errors import CorruptRecord, InvalidArgument
+from milepost.errors import CorruptRecord
 from milepost.log.cleanable import measure
-from milepost.log.cleaner import CleaningAborted
-from milepost.log.cleaner_manager import ABORTED, FORGOTTEN, IN_PROGRESS, CleanerManager, paused
+from milepost.log.cleaner_manager import CleanerManager
 from milepost.log.log import Log
 from milepost.log.open import open_log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.throttle import Throttle
-from milepost.record.builder import build_batch
-from milepost.record.records import Record
 from tests.log.cleaned_logs import NOW, QuickDisk, contents, put
 
 KV = TopicPartition("kv", 0)
@@ -74,35 +71,34 @@ def test_filthiest_log_goes_first_and_is_then_in_progress(logs, manager):
     segment(cleaner_log, "a", "b", "c")
     segment(filthy, "a", "b")
     checkpoints = Checkpoints({cleaner_log.partition: 2})
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert work is not None
     assert work.log is filthy
-    assert manager.state(filthy.partition) == IN_PROGRESS
-    second = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    second = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert second is not None
     assert second.log is cleaner_log
-    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
 
 
 def test_log_that_is_only_deleted_by_age_is_never_chosen(logs, manager):
     log = logs(cleanup_policy="delete")
     segment(log, "a", "a")
     checkpoints = Checkpoints()
-    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
 
 
 def test_cleaner_that_is_switched_off_chooses_nothing(logs, clock):
     segment(logs(), "a", "a")
     checkpoints = Checkpoints()
     off = CleanerManager(clock, BrokerConfig.parse({"log.cleaner.enable": "false"}))
-    assert off.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert off.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
 
 
 def test_wrong_checkpoint_is_corrected_even_when_nothing_is_due(logs, manager, caplog):
     log = logs(min_cleanable_dirty_ratio=1.0)
     segment(log, "a", "b")
     checkpoints = Checkpoints({KV: 200})
-    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
     assert checkpoints == {KV: 0}
     assert "checkpoint 200 lies outside 0 to 2" in caplog.text
 
@@ -114,12 +110,11 @@ def test_cleaning_moves_the_checkpoint_and_leaves_no_state(logs, manager):
     log = logs()
     segment(log, "a", "b", "a")
     checkpoints = Checkpoints()
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is log
     assert checkpoints == {KV: 3}
-    assert manager.state(KV) is None
     assert sorted(contents(log)) == [1, 2]
     assert manager.last_stats[KV].filter.records_kept == 2
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
 
 
 def test_compacted_log_with_deletion_loses_old_segments_after_the_cleaning(logs, manager):
@@ -127,9 +122,8 @@ def test_compacted_log_with_deletion_loses_old_segments_after_the_cleaning(logs,
     segment(log, "a", "b", timestamp=NOW - 5000)
     segment(log, "c", timestamp=NOW)
     checkpoints = Checkpoints({KV: 3})
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
     assert (log.start_offset, sorted(contents(log))) == (2, [2])
-    assert manager.state(KV) is None
 
 
 def test_damaged_log_becomes_uncleanable_and_others_are_still_cleaned(logs, manager, caplog):
@@ -138,13 +132,12 @@ def test_damaged_log_becomes_uncleanable_and_others_are_still_cleaned(logs, mana
     segment(good, "a", "b")
     flip_a_byte(bad)
     checkpoints = Checkpoints({good.partition: 1})
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is bad
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is bad
     assert "CRC-32C" in manager.uncleanable[bad.partition]
-    assert manager.state(bad.partition) is None
     assert checkpoints[bad.partition] == 0
     checkpoints[good.partition] = 0
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is good
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is good
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
     manager.forget(bad.partition)
     assert manager.uncleanable == {}
 
@@ -168,12 +161,12 @@ def test_full_disk_is_tried_again_later(logs, manager, monkeypatch, caplog):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(log.pool.disk, "pwritev", full)
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is log
     assert (manager.uncleanable, log.is_failed, checkpoints) == ({}, False, {KV: 0})
     assert "tried again later" in caplog.text
     assert not list(Path(log.directory).glob("*.cleaned"))
     monkeypatch.setattr(log.pool.disk, "pwritev", real)
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert (checkpoints, sorted(contents(log))) == ({KV: 2}, [1])
 
 
@@ -186,9 +179,9 @@ def test_failing_disk_takes_the_log_offline(logs, manager, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(log.pool.disk, "fsync", broken)
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert log.is_failed
-    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    assert manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
 
 
 def test_error_that_nobody_foresaw_makes_only_that_log_uncleanable(logs, manager, monkeypatch, caplog):
@@ -196,7 +189,7 @@ def test_error_that_nobody_foresaw_makes_only_that_log_uncleanable(logs, manager
     segment(log, "a", "a")
     checkpoints = Checkpoints()
     monkeypatch.setattr(manager.cleaner, "clean", lambda work: 1 // 0)
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
+    manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert "division" in manager.uncleanable[KV]
     assert "Traceback" in caplog.text
 
@@ -231,7 +224,7 @@ def test_speed_limit_counts_what_is_read_and_what_is_written(logs, manager, slee
     segment(log, "a", "b")
     size = log.segments.first.size
     checkpoints = Checkpoints()
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is log
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is log
     # Once for the map, once to copy; both records are the newest of their keys, so that all is written again.
     assert sleeper.now == pytest.approx(3 * size / 1000)
     assert max(sleeper.slept) <= 0.1
@@ -241,9 +234,9 @@ def test_slow_cleaning_notices_while_it_sleeps_that_somebody_needs_the_log(logs,
     log = logs()
     segment(log, *[f"k{number}" for number in range(20)])
     checkpoints = Checkpoints()
-    sleeper.at = (3, lambda: manager.abort_and_pause(KV))
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
-    assert (len(sleeper.slept), manager.state(KV), checkpoints) == (3, paused(1), {})
+    sleeper.at = (3, lambda: manager.pause(KV))
+    manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write)
+    assert (len(sleeper.slept), checkpoints) == (3, {})
 
 
 def test_speed_limit_comes_from_the_configuration(clock):
@@ -251,72 +244,62 @@ def test_speed_limit_comes_from_the_configuration(clock):
     assert limited._throttle.bytes_per_second == 1000.0
 
 
-# States.
-
-
-def test_done_cleaning_from_each_state(manager):
-    checkpoints = Checkpoints()
-    with pytest.raises(InvalidArgument, match="state is none"):
-        manager.done_cleaning(KV, 1, checkpoints.write)
-    manager.abort_and_pause(KV)
-    with pytest.raises(InvalidArgument, match="state is paused"):
-        manager.done_cleaning(KV, 1, checkpoints.write)
-    manager.resume(KV)
-    manager._states[KV] = IN_PROGRESS
-    manager.done_cleaning(KV, 1, checkpoints.write)
-    assert (manager.state(KV), checkpoints) == (None, {KV: 1})
-    manager._states[KV] = IN_PROGRESS
-    manager.abort_and_pause(KV)
-    assert manager.state(KV) == ABORTED
-    manager.done_cleaning(KV, 7, checkpoints.write)
-    assert (manager.state(KV), checkpoints) == (paused(1), {KV: 1})
+# Keeping the cleaner away.
 
 
 def test_retention_leaves_alone_what_is_being_cleaned_or_paused(logs, manager):
     log = logs(cleanup_policy="compact,delete", retention_ms=1000)
     segment(log, "a", "b", timestamp=NOW - 5000)
     checkpoints = Checkpoints()
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     list(manager.retain(logs.opened))
-    assert (log.start_offset, manager.state(KV)) == (0, IN_PROGRESS)
+    assert log.start_offset == 0
     manager.clean(work, checkpoints.write)
-    manager.abort_and_pause(KV)
+    manager.pause(KV)
     list(manager.retain(logs.opened))
-    assert (log.start_offset, manager.state(KV)) == (0, paused(1))
+    assert log.start_offset == 0
     manager.resume(KV)
     list(manager.retain(logs.opened))
-    assert (log.start_offset, manager.state(KV)) == (2, None)
+    assert log.start_offset == 2
 
 
 def test_pauses_are_counted(logs, manager):
     segment(logs(), "a", "a")
     checkpoints = Checkpoints()
-    manager.abort_and_pause(KV)
-    manager.abort_and_pause(KV)
-    assert manager.state(KV) == paused(2)
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is None
+    manager.pause(KV)
+    manager.pause(KV)
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
     manager.resume(KV)
-    assert manager.state(KV) == paused(1)
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is None
     manager.resume(KV)
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is not None
-    with pytest.raises(InvalidArgument, match="cannot be resumed, its state is none"):
-        manager.resume(KV)
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is not None
 
 
-def test_cleaning_that_is_aborted_ends_paused_and_swaps_nothing(logs, manager):
+def test_cleaning_that_is_aborted_swaps_nothing_and_moves_no_checkpoint(logs, manager, caplog):
+    caplog.set_level("INFO")
     log = logs()
     segment(log, "a", "a")
     before = contents(log)
     checkpoints = Checkpoints()
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
-    assert work is not None
-    manager.abort_and_pause(KV)
-    with pytest.raises(InvalidArgument, match="aborted already"):
-        manager.abort_and_pause(KV)
-    with pytest.raises(InvalidArgument, match="its state is aborted"):
-        manager.resume(KV)
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
+    manager.pause(KV)
+    manager.resume(KV)
     assert manager.clean(work, checkpoints.write) is None
-    assert (manager.state(KV), checkpoints, contents(log)) == (paused(1), {}, before)
+    assert (checkpoints, contents(log)) == ({}, before)
+    assert "cleaning aborted: somebody needs the log" in caplog.text
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "broken"), CorruptRecord("not what was there")])
+def test_what_an_aborted_cleaning_met_says_nothing_about_the_log(logs, manager, failure):
+    log = logs()
+    segment(log, "a", "a")
+    checkpoints = Checkpoints()
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
+    manager.pause(KV)
+    manager.resume(KV)
+    manager.cleaned(work, failure, checkpoints.write)
+    assert (log.is_failed, manager.uncleanable) == (False, {})
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is log
 
 
 @pytest.mark.parametrize("step", range(1, 8))
@@ -335,12 +318,12 @@ def test_abort_at_any_step_leaves_the_log_whole(logs, manager, step):
     def count(read: int = 0) -> None:
         nonlocal steps
         steps += 1
-        if steps == step and manager.state(KV) == IN_PROGRESS:
-            manager.abort_and_pause(KV)
+        if steps == step:
+            manager.pause(KV)
         manager._advance(read)
 
     manager.cleaner.on_owner, manager.cleaner.advance = on_owner, count
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert work is not None
     manager.clean(work, checkpoints.write)
     assert {key for key, _ in contents(log).values()} == {"a", "b"}
@@ -348,63 +331,16 @@ def test_abort_at_any_step_leaves_the_log_whole(logs, manager, step):
     assert KV not in manager.uncleanable
 
 
-def test_partition_forgotten_while_it_is_cleaned_leaves_no_pause_behind(logs, manager):
+def test_partition_forgotten_while_it_is_cleaned_leaves_no_trace_behind(logs, manager):
     log = logs()
     segment(log, "a", "a")
     checkpoints = Checkpoints()
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
+    work = manager.grab_filthiest(logs.opened, checkpoints.get, checkpoints.write)
     assert work is not None
     manager.forget(KV)
-    assert manager.state(KV) == FORGOTTEN
-    assert manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write) is None
     manager.clean(work, checkpoints.write)
-    assert (manager.state(KV), checkpoints) == (None, {})
-
-
-# Checkpoints.
-
-
-def test_truncation_lowers_a_checkpoint_above_the_active_segment_and_no_other(logs, manager):
-    log = logs()
-    segment(log, "a", "b", "c")
-    segment(log, "d")
-    checkpoints = Checkpoints({KV: 4})
-    manager.truncated(log, checkpoints, checkpoints.write)
-    assert checkpoints == {KV: 4}
-    log.truncate_to(2)
-    manager.truncated(log, checkpoints, checkpoints.write)
-    assert checkpoints == {KV: 0}
-    manager.truncated(log, Checkpoints(), checkpoints.write)
-    assert checkpoints == {KV: 0}
-
-
-def test_record_written_again_after_a_truncation_is_cleaned(logs, manager):
-    log = logs()
-    segment(log, "a", "b", "a")
-    checkpoints = Checkpoints()
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
-    manager.abort_and_pause(KV)
-    log.truncate_to(2)
-    manager.truncated(log, checkpoints, checkpoints.write)
-    manager.resume(KV)
-    log.append_as_follower(build_batch([Record(2, NOW, b"b", b"again")]))
-    log.update_high_watermark(log.end_offset)
-    log.roll()
-    manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write)
-    assert contents(log) == {2: ("b", "again")}
-
-
-def test_aborted_cleaning_says_why(logs, manager, caplog):
-    log = logs()
-    segment(log, "a", "a")
-    checkpoints = Checkpoints()
-    work = manager.grab_filthiest(logs.opened, checkpoints, checkpoints.write)
-    assert work is not None
-    manager.abort_and_pause(KV)
-    manager._cleaning = log
-    with pytest.raises(CleaningAborted, match="kv-0: somebody needs the log"):
-        manager.cleaner.clean(work)
-    manager._cleaning = None
+    assert (checkpoints, sorted(contents(log))) == ({}, [0, 1])
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is log
 
 
 def test_damage_while_measuring_is_no_reason_to_stop_either(logs, manager, monkeypatch):
@@ -420,5 +356,5 @@ def test_damage_while_measuring_is_no_reason_to_stop_either(logs, manager, monke
 
     monkeypatch.setattr("milepost.log.cleaner_manager.measure", failing)
     checkpoints = Checkpoints()
-    assert manager.clean_filthiest(logs.opened, checkpoints, checkpoints.write) is good
+    assert manager.clean_filthiest(logs.opened, checkpoints.get, checkpoints.write) is good
     assert list(manager.uncleanable) == [bad.partition]

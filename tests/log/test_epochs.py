@@ -206,17 +206,9 @@ def test_neighbours_of_an_epoch(cache):
     assert [epochs.previous_epoch(epoch) for epoch in (-1, 0, 1, 2, 100)] == [None, None, 0, 1, 2]
 
 
-def test_entry_of_an_epoch(cache):
+def test_first_and_last_epoch(cache):
     epochs = cache((2, 6), (4, 11))
-    assert epochs.entry_for(4) == EpochEntry(4, 11)
-    assert epochs.entry_for(3) is None
-    assert epochs.entry_for(5) is None
     assert (epochs.earliest, epochs.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
-
-
-def test_epoch_of_an_offset(cache):
-    epochs = cache((2, 6), (4, 11))
-    assert [epochs.epoch_for_offset(offset) for offset in (5, 6, 10, 11, 1000)] == [None, 2, 2, 4, 4]
 
 
 # The file.

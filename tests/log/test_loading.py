@@ -334,8 +334,23 @@ def test_log_start_beyond_the_log_end_deletes_nothing(tmp_path, is_clean):
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 500\n")
     for _ in range(2):
         log = reopened(tmp_path)
-        assert (log.start_offset, offsets(log)) == (0, list(range(10)))
+        assert (log.start_offset, log.end_offset, offsets(log)) == (0, 500, list(range(10)))
         log.close()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_offsets_below_a_log_start_beyond_the_end_are_not_given_out_twice(tmp_path, is_clean):
+    segments_of_seven(tmp_path, 10).close()
+    if not is_clean:
+        crash(tmp_path)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 12\n")
+    log = reopened(tmp_path)
+    assert log.append_as_leader(produced()).first_offset == 12
+    log.close()
+    crash(tmp_path)
+    log = reopened(tmp_path)
+    assert (log.start_offset, log.end_offset, offsets(log)) == (0, 13, [*range(10), 12])
+    assert log.append_as_leader(produced()).first_offset == 13
 
 
 def test_segment_below_the_log_start_that_came_back_goes_again(tmp_path):
@@ -464,6 +479,24 @@ def test_snapshots_between_segments_are_removed_but_for_the_one_of_the_last_stop
     assert snapshots(log) == [3, 6, 7]
 
 
+@pytest.mark.parametrize("recovery_point", [25, 30])
+@pytest.mark.parametrize("left", [[], [10]])
+def test_unclean_start_writes_the_snapshots_of_the_last_segments_again(tmp_path, left, recovery_point):
+    log = log_in(tmp_path, segment_bytes=700)
+    for number in range(30):
+        log.append_as_leader(idempotent(number))
+    assert (log.segments.base_offsets(), snapshots(log)) == ([0, 10, 20], [10, 20])
+    log.close()
+    crash(tmp_path, recovery_point)
+    for offset in (10, 20, 30):
+        if offset not in left:
+            file(tmp_path, f"{offset}.snapshot").unlink()
+    log = log_in(tmp_path, segment_bytes=700)
+    assert snapshots(log) == [10, 20, 30]
+    assert log.producers.last_entry(1).last_sequence == 29
+    log.close()
+
+
 def test_roll_and_stop_leave_a_snapshot_each(tmp_path):
     log = log_in(tmp_path)
     log.append_as_leader(produced())
@@ -498,7 +531,7 @@ def test_producer_of_the_first_record_is_known_after_the_second_was_cut_off(tmp_
     log.truncate_to(1)
     log.close()
     known = log_in(tmp_path, segment_bytes=150).producers.last_entry(1)
-    assert (known.first_data_offset, known.last_data_offset) == (0, 0)
+    assert (known.batches[0].first_offset, known.last_data_offset) == (0, 0)
 
 
 def test_producer_that_was_silent_for_a_day_is_forgotten_when_its_snapshot_is_loaded(tmp_path):

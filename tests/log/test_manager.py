@@ -20,6 +20,7 @@ from milepost.log.manager import LogManager
 from milepost.log.open import open_log
 from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from tests.log.making import idempotent
 
 NOW = 1_700_000_000_000
 PAGE_VISITS = TopicPartition("page_visits", 0)
@@ -185,7 +186,7 @@ def test_a_deleted_partition_is_renamed_at_once_and_gone_after_the_delay(tmp_pat
     (renamed,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
     assert renamed.startswith("page_visits-0.") and renamed.endswith("-delete")
     clock.advance(60_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
     manager.shutdown()
 
@@ -198,7 +199,7 @@ def test_a_partition_that_is_set_aside_is_kept_and_not_loaded_again(tmp_path):
     assert kept.name.startswith("page_visits-0.") and kept.name.endswith("-stray")
     assert manager.create(PAGE_VISITS).end_offset == 0
     clock.advance(60_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     manager.shutdown()
     manager = make_manager(tmp_path, clock=clock)
     assert manager.create(PAGE_VISITS).end_offset == 0
@@ -214,7 +215,7 @@ def test_a_delete_directory_left_by_a_crash_is_removed_after_the_delay(tmp_path)
     clock = ManualClock(NOW)
     manager = make_manager(tmp_path, clock=clock)
     clock.advance(60_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert not doomed.exists()
     manager.shutdown()
 
@@ -226,9 +227,9 @@ def test_old_segments_go_with_the_retention_pass(tmp_path):
     log = manager.create(PAGE_VISITS)
     put(log, b"one", b"two", b"three")
     clock.advance(400_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     clock.advance(400_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert (log.start_offset, len(log.segments)) == (3, 1)
     with pytest.raises(OffsetOutOfRange):
         log.read(0)
@@ -255,11 +256,36 @@ def test_checkpoints_are_written_when_their_time_has_come(tmp_path):
     log = manager.create(PAGE_VISITS)
     put(log, b"a", b"b")
     log.flush()
-    manager.tick()
+    list(manager.upkeep.pieces())
     clock.advance(60_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\npage_visits 0 2\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\npage_visits 0 2\n"
+    manager.shutdown()
+
+
+def test_producers_expire_and_high_watermarks_are_written_from_the_start_the_rest_waits(tmp_path):
+    clock = ManualClock(NOW)
+    manager = make_manager(
+        tmp_path / "data",
+        clock=clock,
+        producer_id_expiration_ms="1000",
+        producer_id_expiration_check_interval_ms="1000",
+        log_flush_offset_checkpoint_interval_ms="5000",
+    )
+    log = manager.create(PAGE_VISITS)
+    log.append(idempotent(0))
+    list(manager.upkeep.pieces())
+    clock.advance(1000)
+    list(manager.upkeep.pieces())
+    assert log.producers.is_empty
+    clock.advance(4000)
+    list(manager.upkeep.pieces())
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert "replication-offset-checkpoint" in names and "recovery-point-offset-checkpoint" not in names
+    clock.advance(25_000)
+    list(manager.upkeep.pieces())
+    assert (tmp_path / "data" / "recovery-point-offset-checkpoint").exists(), "log.initial.task.delay.ms is over"
     manager.shutdown()
 
 
@@ -270,10 +296,10 @@ def test_a_log_whose_flush_time_has_come_is_flushed(tmp_path):
     )
     log = manager.create(PAGE_VISITS)
     put(log, b"a")
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert log.recovery_point == 0
     clock.advance(40_000)
-    manager.tick()
+    list(manager.upkeep.pieces())
     assert log.recovery_point == 1
     manager.shutdown()
 
@@ -323,4 +349,19 @@ def test_a_compacted_log_is_cleaned_and_the_checkpoint_moves(tmp_path):
     checkpoint = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
     assert checkpoint[:2] == ["0", "1"] and checkpoint[2].startswith("kv 0 ")
     assert manager.clean() is None
+    manager.shutdown()
+
+
+def test_a_search_by_time_goes_on_behind_a_segment_that_cleaning_emptied(tmp_path):
+    topics = {"kv": {"cleanup.policy": "compact", "segment.bytes": "100", "min.cleanable.dirty.ratio": "0.01"}}
+    manager = make_manager(tmp_path / "data", topics=topics)
+    log = manager.create(TopicPartition("kv", 0))
+    for time in (10, 20, 30):
+        log.append([Record(key=b"k", value=b"v" * 20, timestamp=time)])
+    assert manager.clean() is log
+    assert [segment.size > 0 for segment in log.segments] == [False, True, True]
+    # The emptied segment is as new as its file, and that is newer than any of the records.
+    assert (log.find(time=15).offset, log.find(time=25).offset) == (1, 2)
+    assert log.offset_for(15).offset == 1
+    assert log.find(time=31) is None
     manager.shutdown()

@@ -8,7 +8,6 @@ from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.log.partition_name import (
     TopicPartition,
     delete_directory_name,
-    future_directory_name,
     parse_directory_name,
     stray_directory_name,
     validate_topic_name,
@@ -90,17 +89,18 @@ def test_delete_name_of_the_longest_topic_fills_255_characters():
     assert parse_directory_name(name) == (TopicPartition("n" * 213, 5), "delete")
 
 
-def test_names_of_the_three_states():
+def test_names_of_the_states_that_are_given():
     tp = TopicPartition("foo", 3)
     assert delete_directory_name(tp, UID) == f"foo-3.{UID}-delete"
     assert stray_directory_name(tp, UID) == f"foo-3.{UID}-stray"
-    assert future_directory_name(tp, UID) == f"foo-3.{UID}-future"
 
 
-def test_stray_name_is_cut_and_future_name_is_not():
-    tp = TopicPartition("n" * 249, 5)
-    assert stray_directory_name(tp, UID) == "n" * 214 + f"-5.{UID}-stray"
-    assert future_directory_name(tp, UID) == "n" * 249 + f"-5.{UID}-future"
+def test_stray_name_of_the_longest_topic_fills_255_characters():
+    assert stray_directory_name(TopicPartition("n" * 249, 5), UID) == "n" * 214 + f"-5.{UID}-stray"
+
+
+def test_future_name_is_read_though_it_is_longer_than_others_may_be():
+    assert parse_directory_name("n" * 249 + f"-5.{UID}-future") == (TopicPartition("n" * 249, 5), "future")
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-D9", "...", "n" * 249, "__consumer_offsets"])

@@ -141,7 +141,7 @@ def test_producer_known_by_a_marker_only_must_start_at_0_in_its_epoch():
 def test_window_holds_the_last_five_batches():
     entry = entry_after(*(data(offset, sequence=offset) for offset in range(7)))
     assert [batch.last_offset for batch in entry.batches] == [2, 3, 4, 5, 6]
-    assert (entry.first_sequence, entry.first_data_offset) == (2, 2)
+    assert (entry.first_sequence, entry.batches[0].first_offset) == (2, 2)
     assert (entry.last_sequence, entry.last_data_offset) == (6, 6)
 
 
@@ -177,7 +177,7 @@ def test_transaction_starts_at_the_first_transactional_batch_and_a_commit_ends_i
     entry = prepared.entry
     assert (entry.current_txn_first_offset, entry.coordinator_epoch, entry.last_timestamp) == (None, 15, 3000)
     assert (entry.first_sequence, entry.last_sequence) == (0, 9)
-    assert (entry.first_data_offset, entry.last_data_offset) == (16, 30)
+    assert (entry.batches[0].first_offset, entry.last_data_offset) == (16, 30)
 
 
 def test_abort_completes_the_transaction_as_aborted():
@@ -191,7 +191,7 @@ def test_marker_without_data_completes_nothing():
 
 def test_abort_that_fences_with_a_higher_epoch_clears_the_batches():
     entry = entry_after(data(0, sequence=0, transactional=True), abort(1, epoch=1))
-    assert (entry.epoch, entry.last_data_offset, entry.first_data_offset) == (1, -1, -1)
+    assert (entry.epoch, entry.last_data_offset, list(entry.batches)) == (1, -1, [])
     assert entry.current_txn_first_offset is None
 
 

@@ -77,7 +77,7 @@ def test_nothing_is_known_before_the_update(manager):
     manager.update(append)
     entry = manager.last_entry(1)
     assert (entry.first_sequence, entry.last_sequence) == (MAX_SEQUENCE - 10, 9)
-    assert (entry.first_data_offset, entry.last_data_offset) == (2000, 2020)
+    assert (entry.batches[0].first_offset, entry.last_data_offset) == (2000, 2020)
     assert entry.batches[0] == BatchMetadata(9, 2020, 20, 1000)
 
 
@@ -106,7 +106,8 @@ def test_replay_takes_what_the_log_holds_and_hands_over_completed_transactions(m
     assert completed == CompletedTransaction(1, 0, 10, True)
     assert manager.first_unstable_offset == 0
     manager.complete_transaction(completed)
-    assert manager.first_undecided_offset is None
+    manager.on_high_watermark_updated(11)
+    assert manager.first_unstable_offset is None
 
 
 # What is stable.
@@ -115,14 +116,12 @@ def test_replay_takes_what_the_log_holds_and_hands_over_completed_transactions(m
 def test_first_unstable_offset_is_none_without_transactions(manager):
     write(manager, data(0, sequence=0))
     assert manager.first_unstable_offset is None
-    assert manager.first_undecided_offset is None
 
 
 def test_transaction_stays_unstable_until_the_high_watermark_passes_its_marker(manager):
     write(manager, data(99, sequence=0, transactional=True))
     assert manager.first_unstable_offset == 99
     write(manager, commit(105))
-    assert manager.first_undecided_offset is None
     for high_watermark in (100, 105):
         manager.on_high_watermark_updated(high_watermark)
         assert manager.first_unstable_offset == 99
@@ -208,29 +207,29 @@ def test_log_start_drops_completed_transactions_below_it_and_keeps_producers(man
 
 
 def test_transaction_is_late_after_the_longest_timeout_and_five_minutes_more(manager, clock, reopened):
-    assert not manager.is_transaction_late(10**12)
+    assert not manager.is_transaction_late(10**12, 900_000)
     write(manager, data(0, transactional=True, timestamp=1000))
     manager.take_snapshot()
     late_after = 1000 + 900_000 + 300_000
-    assert not manager.is_transaction_late(late_after)
-    assert manager.is_transaction_late(late_after + 1)
+    assert not manager.is_transaction_late(late_after, 900_000)
+    assert manager.is_transaction_late(late_after + 1, 900_000)
 
     again = reopened()
     again.truncate_and_reload(0, 1)
-    assert again.is_transaction_late(late_after + 1)
+    assert again.is_transaction_late(late_after + 1, 900_000)
     again.update_map_end_offset(2)
     again.truncate_and_reload(1, 1)
-    assert not again.is_transaction_late(late_after + 1)
+    assert not again.is_transaction_late(late_after + 1, 900_000)
     manager.truncate_fully_and_start_at(0)
-    assert not manager.is_transaction_late(late_after + 1)
+    assert not manager.is_transaction_late(late_after + 1, 900_000)
 
 
 def test_newer_data_in_the_oldest_transaction_makes_it_timely_again(manager):
     write(manager, data(0, sequence=0, transactional=True, timestamp=1000))
     write(manager, data(1, sequence=1, transactional=True, timestamp=500_000))
-    assert not manager.is_transaction_late(1_300_001)
+    assert not manager.is_transaction_late(1_300_001, 900_000)
     write(manager, commit(2))
-    assert not manager.is_transaction_late(10**12)
+    assert not manager.is_transaction_late(10**12, 900_000)
 
 
 # Snapshots.

@@ -287,6 +287,19 @@ def test_snapshot_of_a_deleted_segment_goes_with_it(tmp_path, clock):
     log.close()
 
 
+def test_a_snapshot_that_a_stop_left_inside_a_deleted_segment_goes_with_it(tmp_path, clock):
+    new_log(tmp_path, clock, 8).close()
+    log = new_log(tmp_path, clock, 7, retention_bytes=5 * RECORD_BYTES)
+    log.update_high_watermark(15)
+    assert log.producers.snapshots() == [5, 8, 10]
+    delete_old_segments(log)
+    clock.advance(1000)
+    log.scheduler.run_due()
+    assert log.producers.snapshots() == [10]
+    assert [path.name for path in (tmp_path / "events-0").glob("*.snapshot*")] == [f"{10:020d}.snapshot"]
+    log.close()
+
+
 def test_deleting_files_that_are_gone_already_is_no_error(tmp_path, clock):
     log = new_log(tmp_path, clock, 15, retention_bytes=5 * RECORD_BYTES)
     log.update_high_watermark(15)

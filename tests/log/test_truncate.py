@@ -105,6 +105,14 @@ def test_emptied_log_goes_on_at_the_given_offset(tmp_path):
     assert log.append_as_leader(produced(2)).first_offset == 10
 
 
+@pytest.mark.parametrize("offset", [2, 100])
+def test_emptied_log_has_all_its_marks_where_it_goes_on(tmp_path, offset):
+    log = segments_of_three(tmp_path)
+    log.update_high_watermark(1)
+    log.truncate_fully_and_start_at(offset)
+    assert (log.start_offset, log.last_stable_offset, log.high_watermark, log.end_offset) == (offset,) * 4
+
+
 def test_emptied_log_may_start_below_its_end(tmp_path):
     log = segments_of_three(tmp_path)
     log.truncate_fully_and_start_at(2, 1)

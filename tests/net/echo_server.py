@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from milepost.config.listeners import Listener
 from milepost.net.request import Request
 from milepost.net.request_metrics import UNNAMED, RequestMeter
-from milepost.net.socket_server import Listener, ServerSettings, SocketServer
+from milepost.net.socket_server import ServerSettings, SocketServer
 from tests.waiting import PATIENCE
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 0)
@@ -113,8 +114,9 @@ def echo_server(**settings) -> Iterator[EchoServer]:
 class Client:
     """A client that sends frames and reads them back."""
 
-    def __init__(self, port: int, receive_buffer: int | None = None):
+    def __init__(self, port: int, receive_buffer: int | None = None, address: str = ""):
         self.socket = socket.socket()
+        self.socket.bind((address, 0))
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(PATIENCE)

@@ -178,3 +178,42 @@ def test_loop_that_was_told_to_stop_before_it_ran_does_not_begin():
     loop.post(lambda: pytest.fail("it began"))
     loop.run()
     loop.close()
+
+
+def test_long_work_goes_on_after_a_whole_pass_one_piece_a_pass_and_in_turn(loop, clock):
+    ran = []
+    ours, theirs = socket.socketpair()
+    loop.register(theirs.fileno(), READ, lambda events: ran.append(theirs.recv(1).decode()))
+
+    def work(name: str, pieces: int) -> None:
+        ran.append(name)
+        if pieces > 1:
+            loop.next_pass(lambda: work(name, pieces - 1))
+
+    loop.post(lambda: work("A", 3))
+    loop.post(lambda: work("B", 2))
+    loop.later(1, lambda: ran.append("timer"))
+    loop.run_once(0)
+    assert ran == ["A", "B"]
+    ours.send(b"s")
+    loop.post(lambda: ran.append("posted"))
+    clock.now += 1
+    loop.run_once()
+    assert ran == ["A", "B", "s", "posted", "timer", "A"]
+    ours.send(b"s")
+    for _ in range(2):
+        loop.run_once()
+    assert ran[6:] == ["s", "B", "A"]
+    loop.unregister(theirs.fileno())
+    ours.close()
+    theirs.close()
+
+
+def test_long_work_of_another_thread_wakes_the_loop(loop):
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    done = threading.Event()
+    loop.next_pass(done.set)
+    assert done.wait(PATIENCE)
+    loop.stop()
+    thread.join()

@@ -157,3 +157,30 @@ def test_random_frames_in_random_pieces_come_out_as_they_went_in(peer, seed):
         while len(received) < len(bodies) and not stream:
             received += peer.frames(b"")
     assert received == bodies
+
+
+@pytest.mark.parametrize("behind", [b"", framed(b"two")[:5], framed(b"b" * 20_000)[:-1], framed(b"two") + framed(b"three")])
+@pytest.mark.parametrize("size", [3, 30_000, 50_000, 150_000])
+def test_frame_that_is_kept_stays_as_it_is_while_more_is_received(peer, buffers, size, behind):
+    other = Peer(buffers)
+    stream = framed(b"a" * size) + behind
+    frame = None
+    while frame is None:
+        peer.socket.sendall(stream[:20_000])
+        stream = stream[20_000:]
+        peer.input.receive()
+        frame = peer.input.next_frame(MOST)
+        if frame is None:
+            peer.input.keep_rest()
+    peer.input.keep_frame()
+    peer.input.keep_rest()
+    for _ in range(3):
+        assert other.frames(framed(b"x" * 60_000)) == [b"x" * 60_000]
+    if peer.input.has_input:
+        peer.input.resume_input()
+    received = []
+    while stream or not received:
+        received += peer.frames(stream[:20_000] + (b"" if stream[20_000:] else framed(b"last")))
+        stream = stream[20_000:]
+    assert frame == b"a" * size
+    other.close()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from milepost.net import processor as processor_module
-from milepost.net import socket_server
+from milepost.net import slow_peers, socket_server
 from milepost.net.processor import MOST_WAITING_OUTPUT
 from tests.net.echo_server import Client, echo_server
 from tests.waiting import PATIENCE, until
@@ -56,7 +56,7 @@ def test_requests_behind_a_full_output_go_on_when_it_went_out_at_once(pooled, mo
 
 
 def test_client_that_takes_nothing_of_its_answer_for_too_long_is_closed(monkeypatch):
-    monkeypatch.setattr(processor_module, "STUCK_SECONDS", 5.0)
+    monkeypatch.setattr(slow_peers, "STUCK_SECONDS", 5.0)
     with echo_server() as server:
         stuck, slow = Client(server.port, receive_buffer=SMALL), Client(server.port, receive_buffer=SMALL)
         stuck.send(b"big 3000000")
@@ -73,7 +73,7 @@ def test_client_that_takes_nothing_of_its_answer_for_too_long_is_closed(monkeypa
 
 
 def test_frame_that_stays_incomplete_for_too_long_is_closed(monkeypatch):
-    monkeypatch.setattr(processor_module, "FRAME_SECONDS", 0.3)
+    monkeypatch.setattr(slow_peers, "FRAME_SECONDS", 0.3)
     with echo_server() as server:
         slow = Client(server.port)
         slow.socket.sendall(struct.pack(">i", 1000) + b"a few bytes")

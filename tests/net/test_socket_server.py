@@ -8,6 +8,7 @@ import time
 import pytest
 
 from milepost.errors import PortUnavailable
+from milepost.net import socket_server
 from milepost.net.acceptor import Acceptor
 from milepost.net.connection_limits import ConnectionLimits
 from tests.net.echo_server import Client, echo_server
@@ -33,6 +34,19 @@ def test_an_answer_that_comes_later_holds_back_those_behind_it(pooled):
         client.send(b"later one", b"two", b"later three", b"four")
         assert [client.read() for _ in range(4)] == [b"later one", b"two", b"later three", b"four"]
         client.close()
+
+
+def test_connection_with_many_requests_at_once_lets_others_have_their_turn():
+    with echo_server() as server:
+        busy, other = Client(server.port), Client(server.port)
+        assert other.ask(b"hello") == b"hello"
+        busy.send(*[b"slow"] * 10)
+        until(lambda: b"slow" in server.handled)
+        assert other.ask(b"me too") == b"me too"
+        assert server.handled.index(b"me too") < 10, "it was served before the last of the others"
+        assert [busy.read() for _ in range(10)] == [b"slow"] * 10
+        busy.close()
+        other.close()
 
 
 @modes
@@ -119,6 +133,17 @@ def test_a_throttled_connection_gets_the_next_answer_later(pooled):
         client.close()
 
 
+@modes
+def test_garbage_behind_a_throttled_request_ends_that_connection_and_no_other(pooled):
+    with echo_server(pooled=pooled) as server:
+        client, healthy = Client(server.port), Client(server.port)
+        client.socket.sendall(struct.pack(">i", 13) + b"throttled 0.1" + b"GET / HTTP/1.1\r\n")
+        assert [client.read(), client.read()] == [b"throttled 0.1", None]
+        assert healthy.ask(b"fine") == b"fine"
+        client.close()
+        healthy.close()
+
+
 @pytest.mark.parametrize("size", [-1, 0, -(2**31), 2**31 - 1, 1001], ids=str)
 def test_a_size_that_cannot_be_closes_the_connection(size):
     with echo_server(socket_request_max_bytes=1000) as server:
@@ -195,6 +220,39 @@ def test_too_many_connections_from_one_address_are_closed_at_once():
         fourth = Client(server.port)
         assert fourth.ask(b"4") == b"4"
         for client in (second, third, fourth):
+            client.close()
+
+
+def test_over_the_limit_the_address_with_most_connections_makes_room():
+    with echo_server(limits=ConnectionLimits(total=6)) as server:
+        quiet = Client(server.port, address="127.0.0.2")
+        assert quiet.ask(b"quiet") == b"quiet"
+        crowd = [Client(server.port) for _ in range(20)]
+        for number, client in enumerate(crowd[-4:]):
+            assert client.ask(b"%d" % number) == b"%d" % number
+        assert quiet.ask(b"still here") == b"still here"
+        for client in (quiet, *crowd):
+            client.close()
+
+
+def held(server) -> int:
+    """Bytes of requests that are not complete."""
+    return sum(channel.received_bytes for processor in server.server.processors for channel in list(processor.channels.values()))
+
+
+def test_incomplete_requests_that_hold_too_much_together_are_closed_the_largest_first(monkeypatch):
+    monkeypatch.setattr(socket_server, "MOST_HELD", 1_000_000)
+    with echo_server() as server:
+        small, large, healthy = Client(server.port), Client(server.port), Client(server.port)
+        large.socket.sendall(struct.pack(">i", 2_000_000) + bytes(900_000))
+        until(lambda: held(server) == 900_004)
+        small.socket.sendall(struct.pack(">i", 2_000_000) + bytes(300_000))
+        assert healthy.ask(b"fine") == b"fine"
+        assert large.read() is None
+        small.socket.sendall(bytes(1_700_000))
+        assert small.read() == bytes(2_000_000)
+        assert healthy.ask(b"fine") == b"fine"
+        for client in (small, large, healthy):
             client.close()
 
 

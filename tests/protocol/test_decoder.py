@@ -248,6 +248,17 @@ def test_numbers_in_arrays_are_elements_too():
     assert len(body.topic_partitions[0].partitions) == 99_999
 
 
+def test_tagged_fields_that_nobody_knows_are_elements_too():
+    # Metadata 12: topics without name, each with 100 empty tagged fields; they are walked one by one.
+    def frame(count: int) -> bytes:
+        topic = bytes(16) + b"\0" + bytes([100]) + b"".join(bytes([tag, 0]) for tag in range(100))
+        return bytes([count + 1 & 0x7F | 0x80, count + 1 >> 7]) + topic * count + bytes(3)
+
+    assert "makes more elements than one message may have" in refusal(METADATA, 12, frame(1000))
+    body, _ = compiled.request_decoder(METADATA, 12)(frame(900), 0)
+    assert len(body.topics[899].unknown_tags) == 200
+
+
 def test_answer_may_have_more_elements_than_a_request():
     states = [""] * 120_000
     pieces: list[bytes] = []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from milepost.errors import InvalidArgument, UnsupportedVersion
+from milepost.errors import InvalidArgument, TooManyElements, UnsupportedVersion
 from milepost.protocol import compiled, frames
 from milepost.protocol.apis import APIS, BY_KEY
+from milepost.protocol.headers import read_request_header
 from milepost.protocol.messages import (
     ApiVersionsResponse,
     DescribeTopicPartitionsRequest,
@@ -43,6 +45,41 @@ def test_random_message_comes_back_as_it_was(key):
                 message = random_message(key, version, kind, rng)
                 data = written(key, version, kind, message)
                 assert decoder(data, 0) == (message, len(data))
+
+
+@pytest.mark.parametrize("key", BY_KEY, ids=lambda key: BY_KEY[key].name)
+def test_piece_by_piece_is_the_same(key, monkeypatch):
+    """A request is decoded, and a response written, as in one go."""
+    monkeypatch.setattr(frames, "MOST_PIECES", 10)
+    rng = random.Random(key)
+    for version in range(BY_KEY[key].known[0], BY_KEY[key].known[1] + 1):
+        request = random_message(key, version, "request", rng)
+        frame = frames.encode_request(key, version, 7, "client", request)[4:]
+        header = read_request_header(frame)
+        assert frames.decode_short_request(header, frame) == outcome(frames.decoding_request(header, frame)) == request
+        response = random_message(key, version, "response", rng)
+        pieces = outcome(frames.gathering_response(key, version, 7, response))
+        assert b"".join(pieces) == frames.encode_response(key, version, 7, response)
+
+
+def test_large_messages_pause_every_few_elements_however_they_are_nested():
+    topic = MetadataResponse.Topic(name="t", partitions=[MetadataResponse.Topic.Partition(replica_nodes=[0])] * 3)
+    response = MetadataResponse(topics=[topic] * 1000)
+    assert sum(1 for _ in frames.gathering_response(3, 12, 7, response)) == 4000 // 32
+    group = OffsetFetchRequest.Group(group_id="g", topics=[OffsetFetchRequest.Group.Topic(name="t")] * 3)
+    frame = frames.encode_request(9, 8, 7, "client", OffsetFetchRequest(groups=[group] * 1000))[4:]
+    header = read_request_header(frame)
+    assert sum(1 for _ in frames.decoding_request(header, frame)) == 4000 // 32
+    with pytest.raises(TooManyElements):
+        frames.decode_short_request(header, frame)
+
+
+def outcome(work: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)

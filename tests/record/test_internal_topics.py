@@ -152,7 +152,7 @@ def test_a_value_of_a_later_version_is_unknown_and_keeps_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("encoded", "sentence"),
     [
-        ("00", "1 bytes are too few"),
+        ("00", "1 byte is too few"),
         ("0001", "OffsetCommitKey: 2 bytes are announced at byte 2, but 0 of 2 are left"),
         ("0001000561", "5 bytes are announced at byte 4, but 1 of 5 are left"),
         ("0001fffe", "length -2 before byte 4 is below -1"),

@@ -38,8 +38,6 @@ def test_partitions_add_up_and_brokers_are_replaced():
     assert list(cache.brokers) == [2]
     assert cache.brokers[2].endpoint("REPL") == Endpoint("REPL", "PLAINTEXT", "h", 9092)
     assert cache.topic_names == {TOPIC_ID: "t"}
-    assert cache.leader_of(TopicPartition("t", 0)) is None
-    assert cache.leader_of(TopicPartition("t", 1)) is cache.brokers[2]
 
 
 def test_topic_that_goes_is_forgotten():

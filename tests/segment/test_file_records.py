@@ -166,12 +166,6 @@ def test_read_of_a_file_that_somebody_cut_says_so(records):
         file.read(10, 100)
 
 
-def test_read_into_fills_as_much_as_there_is(records):
-    buffer = bytearray(100)
-    assert records().read_into(buffer, 550) == 50
-    assert buffer[:50] == THREE[550:]
-
-
 def test_slice_is_read_later_and_ends_with_the_file(records):
     piece = records().slice(550, 100)
     assert (piece.position, piece.size) == (550, 50)

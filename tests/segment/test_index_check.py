@@ -7,6 +7,8 @@ import struct
 import pytest
 
 from milepost.errors import CorruptIndex
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
 from tests.segment.making import append, batch, offset_entries, segment_in, time_entries
 
 # Ten batches of 100 bytes and two records, entries for every second one, base 40.
@@ -19,7 +21,8 @@ def directory(tmp_path):
     segment = segment_in(tmp_path, 40, index_interval_bytes=150)
     append(segment, *[batch(40 + 2 * place, 2, size=100, timestamp=41 + 2 * place) for place in range(10)])
     assert offset_entries(segment) == ENTRIES
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert time_entries(segment_in(tmp_path, 40)) == TIMES
     return tmp_path
 
@@ -168,7 +171,8 @@ def test_time_entry_of_a_record_inside_its_batch_passes(directory):
 def test_newest_record_long_before_the_end_passes(tmp_path):
     segment = segment_in(tmp_path, 40, index_interval_bytes=150)
     append(segment, batch(40, size=100, timestamp=99), *[batch(40 + place, size=100, timestamp=1) for place in range(1, 10)])
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert time_entries(segment_in(tmp_path, 40)) == [(99, 40)]
     check(tmp_path)
 
@@ -176,7 +180,39 @@ def test_newest_record_long_before_the_end_passes(tmp_path):
 def test_old_record_that_claims_to_be_newest_is_noticed(tmp_path):
     segment = segment_in(tmp_path, 40, index_interval_bytes=150)
     append(segment, batch(40, size=100, timestamp=99), *[batch(40 + place, size=100, timestamp=1) for place in range(1, 10)])
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     write_times(tmp_path, [(98, 40)])
     with pytest.raises(CorruptIndex, match="98"):
         check(tmp_path)
+
+
+# Kafka 2.4.1's cleaner writes the last record that it kept, where the batch goes on to its old last offset.
+
+
+def cleaned(directory, offset):
+    """A batch for offsets 40 to 49 of which compaction left 40 and 43, behind another; its index entry says `offset`."""
+    segment = segment_in(directory, 30, index_interval_bytes=50)
+    append(segment, batch(30, 2, size=100))
+    records = [Record(40, 1000, b"k", b"v"), Record(43, 1000, b"l", b"v")]
+    append(segment, build_batch(records, base_offset=40, last_offset=49))
+    segment.seal()
+    segment.close_handles()
+    (directory / f"{30:020d}.index").write_bytes(struct.pack(">ii", offset - 30, 100))
+    return segment_in(directory, 30)
+
+
+def test_an_entry_for_the_last_record_that_compaction_kept_fits(tmp_path):
+    segment = cleaned(tmp_path, 43)
+    segment.check_indexes()
+    assert segment.next_offset() == 50
+    for offset in range(32, 50):
+        assert segment.locate(offset).position == 100
+        assert segment.position_of(offset) == 100
+    assert offset_entries(segment) == [(43, 100)], "nothing was rebuilt"
+
+
+@pytest.mark.parametrize("offset", [39, 40, 42, 44])
+def test_an_entry_for_another_offset_inside_a_compacted_batch_does_not(tmp_path, offset):
+    with pytest.raises(CorruptIndex, match=f"no batch from position 100 on ends at offset {offset}"):
+        cleaned(tmp_path, offset).check_indexes()

@@ -43,7 +43,7 @@ def test_recovered_indexes_are_those_that_the_appends_had_written(tmp_path, dama
     (tmp_path / "appended").mkdir()
     appended = segment_in(tmp_path / "appended", index_interval_bytes=150)
     append(appended, *SIX)
-    appended.close()
+    appended.seal()
     recover(damaged(WHOLE))
     for suffix in (".log", ".index", ".timeindex"):
         name = "00000000000000000000" + suffix

@@ -54,7 +54,8 @@ def test_hundred_single_records_with_interval_one_leave_99_entries_in_both_index
         append(segment, batch(offset, timestamp=1000 + offset))
     assert (segment.offset_index.entries, segment.time_index.entries) == (99, 99)
     assert segment.largest_timestamp == 1099
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert time_entries(segment_in(tmp_path))[-1] == (1099, 99)
 
 
@@ -92,14 +93,16 @@ def test_largest_timestamp_is_that_of_its_earliest_batch(tmp_path):
 def test_batches_without_timestamp_leave_the_time_index_empty(tmp_path):
     segment = segment_in(tmp_path, index_interval_bytes=0)
     append(segment, batch(0, timestamp=-1), batch(1, timestamp=-1))
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert (tmp_path / "00000000000000000000.timeindex").read_bytes() == b""
 
 
 def test_count_of_bytes_starts_at_zero_when_the_segment_is_opened_again(tmp_path):
     segment = segment_in(tmp_path, index_interval_bytes=150)
     append(segment, batch(0, size=100), batch(1, size=100))
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     segment = segment_in(tmp_path, index_interval_bytes=150)
     append(segment, batch(2, size=100), batch(3, size=100), batch(4, size=100))
     assert offset_entries(segment) == [(4, 400)]
@@ -202,7 +205,8 @@ def test_first_timestamp_is_read_from_the_file_after_a_restart(tmp_path):
     assert segment.first_timestamp is None
     append(segment, batch(0, timestamp=1000), batch(1, timestamp=5))
     assert segment.first_timestamp == 1000
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert segment_in(tmp_path).first_timestamp == 1000
 
 
@@ -438,7 +442,7 @@ def test_cut_to_nothing_makes_the_segment_new(tmp_path):
 
 def test_empty_segment_that_is_reopened_and_cut_does_not_roll(tmp_path):
     clock = ManualClock()
-    segment_in(tmp_path, clock=clock, segment_ms=300_000).close()
+    segment_in(tmp_path, clock=clock, segment_ms=300_000).seal()
     clock.advance(500)
     segment = segment_in(tmp_path, clock=clock, segment_ms=300_000)
     assert segment.truncate_to(57) == 0
@@ -472,7 +476,8 @@ def test_new_segment_removes_what_lies_under_its_names(tmp_path):
 def test_closed_segment_has_trimmed_indexes_and_a_closing_time_entry(tmp_path):
     segment = segment_in(tmp_path, index_interval_bytes=100)
     append(segment, *[batch(place, size=100, timestamp=place + 1) for place in range(4)])
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert (tmp_path / "00000000000000000000.index").read_bytes() == bytes.fromhex("00000002 000000c8")
     assert (tmp_path / "00000000000000000000.timeindex").read_bytes() == bytes.fromhex(
         "0000000000000003 00000002 0000000000000004 00000003"
@@ -482,8 +487,9 @@ def test_closed_segment_has_trimmed_indexes_and_a_closing_time_entry(tmp_path):
 def test_closing_again_adds_nothing(tmp_path):
     segment = segment_in(tmp_path)
     append(segment, batch(0, timestamp=5))
-    segment.close()
-    segment_in(tmp_path).close()
+    segment.seal()
+    segment.close_handles()
+    segment_in(tmp_path).seal()
     assert time_entries(segment_in(tmp_path)) == [(5, 0)]
 
 
@@ -494,7 +500,8 @@ def test_preallocated_segment_is_written_read_and_trimmed_when_it_closes(tmp_pat
     append(segment, batch(0, 2, size=100), batch(2, 2, size=100))
     assert segment.read(3, 1000).first.position == 100
     assert segment.size == 200
-    segment.close()
+    segment.seal()
+    segment.close_handles()
     assert path.stat().st_size == 200
     assert offsets_in(segment_in(tmp_path)) == [0, 1, 2, 3]
 

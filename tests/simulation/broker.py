@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from milepost.broker.clustered import ClusteredBroker
+from milepost.broker.record_examiner import RecordExaminer
 from milepost.client.versions import api_of
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.connection import ClientConnection
@@ -20,7 +21,7 @@ from tests.checker.history import Accepted, Administered, History
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.connections import LISTENER, SimulatedChannel, SimulatedRequest
 from tests.simulation.disk import after_crash
-from tests.simulation.network import Network, SimulatedPeers
+from tests.simulation.network import Caller, Network, SimulatedPeers
 from tests.simulation.process import Process
 from tests.simulation.session import SimulatedSession, SimulatedZooKeeper
 
@@ -29,6 +30,15 @@ SESSION_SECONDS = 2.0
 UPKEEP_SECONDS = 1.0
 RESTART_SECONDS = 1.0
 OF_CONTROLLERS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+
+
+class InTurn:
+    """A side thread of a simulation, which has one thread: its work is done where it is asked for."""
+
+    def submit(self, work: Callable[[], Any], then: Callable[[Any], None], failed: Callable[[OSError], None]) -> None:
+        then(work())
+
+    def stop(self) -> None: ...
 
 
 class Observed(NamedTuple):
@@ -92,9 +102,10 @@ class SimulatedBroker:
         self.world.note(f"{self.name} starts, life {self.lives}")
         process = self.process = Process(self.world, self.name)
         self._early = []
-        self._channels: dict[str, SimulatedChannel] = {}
+        self._channels: dict[Caller, SimulatedChannel] = {}
         self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
         broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
+        broker.record_examiner = RecordExaminer(InTurn(), broker.config.milepost_produce_max_decompressed_bytes)  # type: ignore[arg-type]
         endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
         broker.assemble(process, self.session, SimulatedPeers(self.network, process, self.broker_id), endpoints)
         self._note_appends()
@@ -122,7 +133,7 @@ class SimulatedBroker:
                 task()
 
     def _upkeep(self) -> None:
-        self.broker.logs.tick()
+        list(self.broker.logs.upkeep.pieces())
         if self.broker.member.failure is not None and self._early is not None:
             self._ends(self.process, self.broker.member.failure)
         self.process.later(UPKEEP_SECONDS, self._upkeep)
@@ -182,22 +193,22 @@ class SimulatedBroker:
 
     # Requests.
 
-    def serve(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
+    def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: Caller) -> None:
         if self._early is not None:
-            self._early.append(lambda: self.serve(request, version, answer, client_id))
+            self._early.append(lambda: self.serve(request, version, answer, caller))
         elif isinstance(request, Observed):
-            self._handle(request.request, version, lambda response: answer(self._seen(request, response)), client_id)
+            self._handle(request.request, version, lambda response: answer(self._seen(request, response)), caller)
         else:
-            self._handle(request, version, answer, client_id)
+            self._handle(request, version, answer, caller)
 
     def _seen(self, observed: Observed, response: Any) -> Seen:
         partition = self.partition(observed.partition)
         return Seen(response, partition.log.end_offset if partition else -1, f"{self.name}.{self.lives}")
 
-    def _handle(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None:
+    def _handle(self, request: Any, version: int, answer: Callable[[Any], object], caller: Caller) -> None:
         api = api_of(request)
         name = api.name
-        connection = ClientConnection(client_id)
+        connection = ClientConnection(caller.client_id)
         _, frame = connection.send(api.key, version, request)
 
         def answered(response: bytes) -> None:
@@ -206,7 +217,7 @@ class SimulatedBroker:
                 self._told(name, request, decoded)
             answer(decoded)
 
-        channel = self._channels.setdefault(client_id, SimulatedChannel(client_id))
+        channel = self._channels.setdefault(caller, SimulatedChannel(*caller))
         self.broker.dispatcher.handle(SimulatedRequest(channel, frame[4:], answered))  # type: ignore[arg-type]
 
     def _told(self, name: str, request: Any, response: Any) -> None:

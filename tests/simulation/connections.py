@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from milepost.net.request_metrics import UNNAMED
@@ -17,9 +18,11 @@ class SimulatedChannel:
     is_open = True
     listener = LISTENER
     shortcut = None
+    processor = SimpleNamespace(output=SimpleNamespace(is_full=False))
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, broker_id: int | None) -> None:
         self.peer = f"{client_id}:0"
+        self.broker_id = broker_id
         self.state: dict[str, Any] = {}
 
 
@@ -27,6 +30,7 @@ class SimulatedRequest:
     def __init__(self, channel: SimulatedChannel, frame: bytes, answer: Callable[[bytes], object]):
         self.channel = channel
         self.frame = memoryview(bytearray(frame))
+        self.size = len(frame)
         self.meter = UNNAMED
         self.handled_at = self.answered_at = 0.0
         self._answer = answer
@@ -34,6 +38,9 @@ class SimulatedRequest:
     def send(self, pieces: Sequence[Any]) -> None:
         """Records leave the file with the answer: what becomes of it later does not matter."""
         self._answer(b"".join(piece.read() if isinstance(piece, FileSlice) else piece for piece in pieces))
+
+    def keep_frame(self) -> None:
+        """It has one of its own."""
 
     def let_go(self) -> None:
         """As every request here is."""

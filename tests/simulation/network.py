@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.protocol.apis import BY_NAME
@@ -25,12 +25,19 @@ RETRANSMIT_SECONDS = 0.1
 DEFAULT_TIMEOUT = 30.0
 
 
+class Caller(NamedTuple):
+    """Who asks: the client id says so, and a broker has proven it."""
+
+    client_id: str
+    broker_id: int | None = None
+
+
 class Server(Protocol):
     """A process that answers."""
 
     process: Process
 
-    def serve(self, request: Any, version: int, answer: Callable[[Any], object], client_id: str) -> None: ...
+    def serve(self, request: Any, version: int, answer: Callable[[Any], object], caller: Caller) -> None: ...
 
 
 class Network:
@@ -112,7 +119,7 @@ class Connection:
         self._open: dict[int, tuple[OnFailure, Timer]] = {}
         self._next = 0
 
-    def ask(self, request: Any, version: int, client_id: str, on_answer: OnAnswer, on_failure: OnFailure, timeout: float) -> None:
+    def ask(self, request: Any, version: int, caller: Caller, on_answer: OnAnswer, on_failure: OnFailure, timeout: float) -> None:
         self._next += 1
         number = self._next
         timer = self.client.later(timeout, lambda: self.close(f"no answer within {timeout} s"))
@@ -130,7 +137,7 @@ class Connection:
         def arrived() -> None:
             if self.process.is_alive:
                 serve = self.server.serve
-                self.process.run(lambda: serve(request, version, answer, client_id))
+                self.process.run(lambda: serve(request, version, answer, caller))
             else:
                 self.close("the connection was refused")
 
@@ -176,8 +183,9 @@ class SimulatedPeers:
         connection = self.network.connection(self.process, broker.broker_id, purpose)
         if version is None:
             version = BY_NAME[type(request).__name__.removesuffix("Request")].served[1]
-        name = self.process.name if self.broker_id is None else client_id(self.broker_id, purpose)
-        connection.ask(request, version, name, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
+        broker_id = self.broker_id
+        caller = Caller(self.process.name) if broker_id is None else Caller(client_id(broker_id, purpose), broker_id)
+        connection.ask(request, version, caller, on_answer, on_failure, timeout or DEFAULT_TIMEOUT)
 
     def forget(self, broker_id: int) -> None:
         for (name, target, _), connection in list(self.network.connections.items()):

@@ -33,6 +33,10 @@ class Process:
     def post(self, task: Task) -> None:
         self.world.at(self.world.now, lambda: self.run(task))
 
+    def next_pass(self, task: Task) -> None:
+        """Behind everything that is known by now to happen at this moment."""
+        self.post(task)
+
     def later(self, seconds: float, task: Task) -> Timer:
         timer = Timer(task)
 

@@ -11,6 +11,7 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import FetchRequest
 from milepost.replica.replicated import ReplicatedPartition
 from tests.simulation.cluster import Cluster
+from tests.simulation.network import Caller
 
 NAME = TopicPartition("t", 0)
 
@@ -92,5 +93,5 @@ def test_late_fetch_of_an_earlier_registration_is_refused():
     for epoch in (earlier, town.epoch(3)):
         request = FetchRequest(topics=[topic], session_epoch=-1)
         request.replica_state = FetchRequest.ReplicaState(replica_id=3, replica_epoch=epoch)
-        town.cluster.brokers[leader.leader_id].serve(request, 17, answers.append, "late")
+        town.cluster.brokers[leader.leader_id].serve(request, 17, answers.append, Caller("late", 3))
     assert [answer.responses[0].partitions[0].error_code for answer in answers] == [6, 0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create
+from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
@@ -61,3 +64,31 @@ def test_unclean_election_is_told_by_the_controller():
     assert the_controllers(cluster, "offline_partitions") == 0
     assert the_controllers(cluster, "unclean_elections") == 1
     assert the_controllers(cluster, "imbalanced_partitions") == 1
+
+
+def test_batches_that_are_refused_are_counted_as_kafka_counts_them():
+    """Too few replicas in sync is a failed produce; another leader is the client's news. Both are produces."""
+    cluster = Cluster(0)
+    for broker in cluster.brokers.values():
+        broker.settings["min.insync.replicas"] = 2
+        broker.start()
+    run(cluster, 1)
+    cluster.make_topic("t", 1)
+    run(cluster, 3)
+    leader = next(broker for broker in cluster.brokers.values() if broker.partition(NAME).is_leader)
+    others = [broker for broker in cluster.brokers.values() if broker is not leader]
+    data = build_batch([Record(0, 1, None, b"value")])
+
+    def counted(broker, **wanted):
+        replicas = broker.broker.replicas
+        topic = replicas.topic_metrics.of("t")
+        before = topic.produce_requests, topic.failed_produce_requests
+        with pytest.raises(MilepostError) as refusal:
+            replicas.append(NAME, data, **wanted)
+        return refusal.value.code, topic.produce_requests - before[0], topic.failed_produce_requests - before[1]
+
+    assert counted(next(broker for broker in others if broker.partition(NAME) is not None)) == (6, 1, 0)
+    for broker in others:
+        broker.crash(is_power_failure=False)
+    run(cluster, 5)
+    assert counted(leader, for_all=True) == (19, 1, 1)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import pytest
+
+from milepost.broker.follower_fetches import Follower
 from milepost.broker.remembered_fetch import RememberedFetch
 from milepost.broker.remembered_produce import AwaitedAnswer, RememberedProduces
+from milepost.log.partition_name import TopicPartition
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
 from tests.simulation.clients import Producer
-from tests.simulation.cluster import Cluster, run
+from tests.simulation.cluster import Cluster, Complaints, run
 
 
 def test_fetches_of_followers_that_are_remembered(monkeypatch):
@@ -21,7 +28,7 @@ def test_fetches_of_followers_that_are_remembered(monkeypatch):
         taken += is_taken
         return is_taken
 
-    seeds = range(1, 7)
+    seeds = (1, 3, 5, 6, 7, 8)
     monkeypatch.setattr(RememberedFetch, "handle", counted)
     expected = [run(seed).fingerprint for seed in seeds]
     monkeypatch.setattr(RememberedFetch, "handle", lambda self, request: False)
@@ -42,20 +49,93 @@ def test_batches_that_all_replicas_must_have(monkeypatch):
     assert len(taken) > 100
 
 
-def test_quiet_partitions_of_a_busy_follower_stay_caught_up():
-    """Only the busy one is named in its fetches, again and again, for longer than a follower may be behind."""
+def started(**settings: Any) -> Cluster:
+    """Three brokers, and a topic whose first partition five producers write to."""
     cluster = Cluster(2)
     assert len(cluster.brokers) == 3 and cluster.versions.fetch >= SINCE, "another seed is needed"
     for broker in cluster.brokers.values():
+        broker.settings.update(settings)
         broker.start()
     cluster.world.run(1.0)
     cluster.use_topic("t", 4)
-    busy, quiet = cluster.partitions[0], cluster.partitions[3]
+    busy = cluster.partitions[0]
     cluster.partitions = [busy]
     for number in range(5):
         cluster.clients.append(Producer(cluster, number, is_idempotent=False, acks_all=True))
+    return cluster
+
+
+def test_quiet_partitions_of_a_busy_follower_stay_caught_up():
+    """Only the busy one is named in its fetches, again and again, for longer than a follower may be behind."""
+    cluster = started()
+    busy, quiet = cluster.partitions[0], TopicPartition("t", 3)
     cluster.world.run(12.0)
     (leader,) = (broker for broker in cluster.brokers.values() if broker.partition(quiet).is_leader)
     assert leader.partition(busy).is_leader
     replicas = leader.partition(quiet).leadership.remote.values()
     assert all(leader.process.now_ms() - replica.caught_up_ms < 1000 for replica in replicas)
+
+
+@pytest.fixture(params=["remembered", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain":
+        monkeypatch.setattr(RememberedFetch, "handle", lambda self, request: False)
+    return request.param
+
+
+def test_bytes_to_followers_are_counted(way):
+    cluster = started()
+    cluster.world.run(5.0)
+    for client in cluster.clients:
+        client.is_stopped = True
+    cluster.world.run(10.0)
+    metrics = [broker.broker.replicas.topic_metrics for broker in cluster.brokers.values()]
+    received = sum(each.replication_bytes_in for each in metrics)
+    assert sum(each.replication_bytes_out for each in metrics) == received > 10_000
+
+
+def test_read_that_fails_is_told_to_the_follower_and_ends_nothing(way, monkeypatch):
+    records, reads = Follower.records, itertools.count(1)
+
+    def failing(self: Follower, *given: Any) -> Any:
+        if next(reads) % 20 == 0:
+            raise OSError(5, "Input/output error")
+        return records(self, *given)
+
+    monkeypatch.setattr(Follower, "records", failing)
+    with Complaints() as complaints:
+        cluster = started()
+        cluster.world.run(5.0)
+    assert not complaints.findings
+    assert next(reads) > 40
+    assert all(broker.is_up for broker in cluster.brokers.values())
+    for client in cluster.clients:
+        client.is_stopped = True
+    monkeypatch.undo()
+    cluster.world.run(10.0)
+    ends = {broker.partition(cluster.partitions[0]).log.end_offset for broker in cluster.brokers.values()}
+    assert len(ends) == 1 and ends != {0}
+
+
+def test_error_of_ours_while_a_follower_is_answered_ends_one_connection(way, monkeypatch):
+    def planted(self: Follower, size: int) -> None:
+        raise ValueError("planted")
+
+    cluster = started()
+    cluster.world.run(3.0)
+    monkeypatch.setattr(Follower, "counts", planted)
+    with pytest.raises(AssertionError, match=r"fetcher.* would be disconnected: Fetch"):
+        cluster.world.run(8.0)
+
+
+def test_answer_to_a_follower_is_no_larger_than_the_broker_allows(way, monkeypatch):
+    counts, sizes = Follower.counts, []
+    monkeypatch.setattr(Follower, "counts", lambda self, size: [sizes.append(size), counts(self, size)])
+    cluster = started(**{"fetch.max.bytes": 1024, "replica.fetch.max.bytes": 1 << 20})
+    cluster.world.run(3.0)
+    straggler = cluster.brokers[3]
+    straggler.crash(is_power_failure=False)
+    cluster.world.run(6.0)
+    straggler.start()
+    cluster.world.run(12.0)
+    assert 500 < max(sizes) <= 1024

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete
 from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.protocol.messages import DescribeProducersRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.simulation.broker import DATA
+from tests.simulation.clients import Client
 from tests.simulation.cluster import Cluster
 
 NAME = TopicPartition("t", 0)
@@ -106,3 +110,19 @@ def test_log_of_an_earlier_topic_of_the_same_name_is_set_aside(town):
     town.cluster.brokers[3].start()
     town.run(10)
     assert town.directories(3) == ["", "stray"], "and stays there"
+
+
+def test_broker_that_is_no_replica_says_so_when_it_is_asked_for_producers(town):
+    town.cluster.reassign(NAME, [1, 2])
+    town.run(5)
+    client = Client(town.cluster, "tool")
+    topics = [DescribeProducersRequest.Topic(name=name, partition_indexes=[0, 1]) for name in (NAME.topic, "nope")]
+    found: dict[int, list[int]] = {}
+    for number in (1, 3):
+
+        def answered(answer: Any, number: int = number) -> None:
+            found[number] = [part.error_code for topic in answer.topics for part in topic.partitions]
+
+        client.ask(number, DescribeProducersRequest(topics=topics), 0, answered, lambda error: None)
+    town.run(1)
+    assert found == {1: [0, 3, 3, 3], 3: [6, 3, 3, 3]}

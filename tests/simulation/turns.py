@@ -31,6 +31,9 @@ class Turns:
     def post(self, task: Task) -> None:
         self._posted.append(task)
 
+    def next_pass(self, task: Task) -> None:
+        self.post(task)
+
     def later(self, seconds: float, task: Task) -> Timer:
         timer = Timer(task)
         heapq.heappush(self._timers, (self.now + seconds, next(self._order), timer))

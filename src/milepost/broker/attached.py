@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from milepost.broker.attached_partitions import find_partitions
 from milepost.broker.broker import Broker
@@ -30,6 +31,9 @@ from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.records import Record
 from milepost.replica.manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from milepost.log.verification import VerificationGuard
 
 NEVER = str(2**31 - 1)
 # Nothing happens because time goes by, and nothing is made because somebody asks for it.
@@ -101,9 +105,7 @@ class MemoryTopic(InternalTopic):
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
         done(ErrorCode.NONE)
 
-    def append_transactional(
-        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done
-    ) -> None:
+    def append_batch(self, partition: int, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
         done(ErrorCode.NONE)
 
 

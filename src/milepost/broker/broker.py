@@ -25,23 +25,26 @@ from milepost.broker.fetch_sessions import FetchSessions
 from milepost.broker.housekeeping import Housekeeping, Loop
 from milepost.broker.identity import identify
 from milepost.broker.metered_disk import MeteredDisk
+from milepost.broker.record_examiner import RecordExaminer
 from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
-from milepost.broker.topic_errors import InvalidTopic, TopicExists
+from milepost.broker.topic_changes import TopicChanges
+from milepost.broker.topic_errors import InvalidTopic, TopicExists, colliding
 from milepost.broker.transaction_markers import MarkerWriter
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster
 from milepost.cluster.view import ClusterView, TopicState
 from milepost.config.broker import BrokerConfig
+from milepost.config.listeners import Listener, parse_listener
 from milepost.config.topic import LogConfig
-from milepost.errors import InvalidConfiguration
 from milepost.files import Disk
 from milepost.log import partition_metadata
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition, topic_name_fault
+from milepost.log.side_thread import SideThread
 from milepost.net.request_metrics import RequestMetricsTable
-from milepost.net.socket_server import Listener, SocketServer
+from milepost.net.socket_server import SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from milepost.coordinator.transaction import Producer
     from milepost.coordinator.transaction_admission import Admission
     from milepost.coordinator.transactions import TransactionCoordinator
+    from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
 
 logger = logging.getLogger("milepost.broker")
@@ -82,7 +86,13 @@ class Broker:
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
         self.logs = LogManager(self.config, disk=disk or MeteredDisk(), clock=self.clock, rng=self.rng)
         self.dispatcher = Dispatcher(self)
-        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock, self.rng)
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots,
+            self.clock,
+            self.rng,
+            self.config.milepost_fetch_session_cache_partitions,
+        )
+        self.topic_changes = TopicChanges(self)
         self.write_markers: WriteMarkers = MarkerWriter(self)
         self.request_metrics = RequestMetricsTable()
         self.metrics_endpoint: MetricsEndpoint | None = None
@@ -101,6 +111,9 @@ class Broker:
         self.loop: Loop = self.server.loop if turnstile is None else TurnstileLoop(self.server.loop, turnstile)
         self.timers: Loop = self.loop
         self.housekeeping = Housekeeping(self.logs, self.loop)
+        self.record_examiner = RecordExaminer(
+            SideThread("record-examiner", self.housekeeping.inbox), self.config.milepost_produce_max_decompressed_bytes
+        )
         try:
             self.metrics_endpoint = self._metrics_endpoint()
             self._load()
@@ -129,10 +142,11 @@ class Broker:
         first = self.config.directories[0]
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
-        self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id)
+        self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id, self.logs.scheduler)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
-        self.logs.topics = self._settings_of_topics()
+        self.logs.topics = self.settings_of_topics(self.config)
         self.logs.load_directories()
+        self.logs.verifies_transactions = self.config.transaction_partition_verification_enable
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)
         self.offsets_topic = InternalTopic(
             self,
@@ -146,7 +160,8 @@ class Broker:
             self.config.transaction_state_log_num_partitions,
             configs_of_transactions(self.config, min_isr=1),
         )
-        known = set(self.cluster.topics)
+        self.topic_changes.finish_deletions()
+        known = {*self.cluster.topics, *self.cluster.leaving}
         self.taken_over = self.solo.adopt(
             ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
             {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)},
@@ -157,14 +172,14 @@ class Broker:
         take_over(self, self.taken_over)
         apply(self)
 
-    def _settings_of_topics(self) -> dict[str, LogConfig]:
+    def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]:
         """Parsed once for all topics that say the same: most say nothing."""
         parsed: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         settings = {}
         for name, topic in self.cluster.topics.items():
             given = tuple(sorted(topic.configs.items()))
             if given not in parsed:
-                parsed[given] = LogConfig.parse(topic.configs, self.config)
+                parsed[given] = LogConfig.parse(topic.configs, config)
             settings[name] = parsed[given]
         return settings
 
@@ -210,11 +225,14 @@ class Broker:
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, internal: bool = False
     ) -> TopicState:
-        """A new topic, with a log for each partition. Raises what CreateTopics answers."""
+        """A new topic at once, for who cannot wait as clients do (`topic_changes`). Raises what CreateTopics answers."""
+        self.solo.settle()
         self.ensure_new_topic(name)
-        settings = dict(configs or {})
-        self.logs.topics[name] = LogConfig.parse(settings, self.config)
-        topic = self.solo.create_topic(name, self.config.num_partitions if partitions is None else partitions, settings)
+        settings = LogConfig.parse(configs or {}, self.config)
+        count = self.config.num_partitions if partitions is None else partitions
+        self.solo.save([self.solo.new_topic(name, count, configs or {})])
+        self.logs.topics[name] = settings
+        topic = self.cluster.topics[name]
         self._host(topic)
         self.coordinators.topics_changed()
         return topic
@@ -226,62 +244,29 @@ class Broker:
             raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
         if name in self.cluster.topics:
             raise TopicExists(f"topic {name} already exists")
-        collision = next((known for known in self.cluster.topics if known.replace(".", "_") == name.replace(".", "_")), None)
+        if name in self.cluster.leaving:
+            raise TopicExists(f"topic {name} is being deleted; its directories are not gone yet")
+        collision = self.cluster.collision_of(name)
         if collision is not None:
-            raise InvalidTopic(
-                f"topic {name} and topic {collision} differ only in dots and underscores, which metrics cannot tell apart"
-            )
+            raise colliding(name, collision)
 
     def _host(self, topic: TopicState) -> None:
         for number in range(topic.partitions):
             self.replicas.host(TopicPartition(topic.name, number), topic.topic_id, topic.topic_id_text)
 
-    def delete_topic(self, name: str) -> None:
-        """A topic that goes. With a coordinator's own topic goes all it knows, as in Kafka: it starts again from nothing."""
-        coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
-            self.offsets_topic.name: self.groups,
-            self.transactions_topic.name: self.transactions,
-        }
-        coordinator = coordinators.get(name)
-        if coordinator is not None:
-            coordinator.unload_all()
-        try:
-            self._delete_topic(name)
-        finally:
-            if coordinator is not None:
-                coordinator.load_all()
-        # Last: forgetting offsets is written down, and `__consumer_offsets` may be the topic that just went.
-        self.groups.topics_deleted([name])
-        self.coordinators.topics_changed()
-
-    def _delete_topic(self, name: str) -> None:
-        topic = self.solo.delete_topic(name)
-        for number in range(topic.partitions):
-            self.replicas.drop(TopicPartition(name, number))
-        self.replicas.topic_metrics.forget(name)
-        self.logs.topics.pop(name, None)
-
-    def add_partitions(self, name: str, total: int) -> None:
-        self.solo.add_partitions(name, total)
-        self._host(self.cluster.topics[name])
-        self.coordinators.topics_changed()
-
-    def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
-        """New settings of a topic, from now on and after a restart."""
-        settings = LogConfig.parse(configs, self.config)
-        self.solo.alter_topic_config(name, configs)
-        self.logs.topics[name] = settings
-        for partition in self.partitions_of(self.cluster.topics[name]):
-            partition.log.update_config(settings)
-
     def use_config(self, config: BrokerConfig) -> None:
         """Go on with other settings; topics that set nothing themselves inherit them."""
-        settings = {name: LogConfig.parse(topic.configs, config) for name, topic in self.cluster.topics.items()}
+        settings = self.settings_of_topics(config)
         self.config = self.logs.config = config
+        self.logs.verifies_transactions = config.transaction_partition_verification_enable
         self.logs.topics = settings
         for topic in self.cluster.topics.values():
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
+
+    def is_peer(self, channel: Channel) -> bool:
+        """Whether a connection is another broker's: there is none."""
+        return False
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         """A fetch that says it is another broker's: there is none."""
@@ -304,6 +289,8 @@ class Broker:
 
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
+        if self.logs.offline and self.cluster.has_partition(name.topic, name.partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR  # no directory that is online could take it
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def admit(
@@ -318,6 +305,12 @@ class Broker:
         from milepost.coordinator.transaction_admission import admit  # which is where `admission` comes from
 
         admit(self.transactions, admission, transactional_id, producer, partitions, answer)
+
+    def asks_coordinator(self, admission: Admission) -> bool:
+        """Whether the first batch of a transaction waits for its coordinator; always where that adds the partition."""
+        from milepost.coordinator.transaction_admission import Admission  # which is where `admission` comes from
+
+        return admission is Admission.ADD or self.config.transaction_partition_verification_enable
 
     def allocate_producer_id(self) -> int:
         return self.solo.allocate_producer_id()
@@ -357,12 +350,16 @@ class Broker:
 
     def close(self) -> None:
         """Let go of everything. The logs are left as after a clean stop, unless it was an error that ended the server."""
+        self.record_examiner.stop()
         self.housekeeping.stop()
         if self.metrics_endpoint is not None:
             self.metrics_endpoint.close()
         self.server.shutdown()
+        self.dispatcher.slices.close()
         self.coordinators.close()
         if self.server.fatal_error is None:
+            if isinstance(self.cluster, SoloCluster):
+                self.cluster.close()
             self.logs.shutdown()
         else:
             self.logs.abandon()  # nobody knows what state they are in: the next start finds out
@@ -387,12 +384,3 @@ class Broker:
         self.close()
         if self.failure is not None:
             raise self.failure
-
-
-def parse_listener(text: str) -> Listener:
-    """`PLAINTEXT://127.0.0.1:9092`; without a host all interfaces would be meant, which is refused: there is no authentication yet."""
-    name, separator, address = text.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not separator or not colon or not port.isdigit() or int(port) > 65535:
-        raise InvalidConfiguration(f"listeners: {text!r} is not of the form NAME://HOST:PORT")
-    return Listener(name.upper(), host.strip("[]") or "127.0.0.1", int(port))

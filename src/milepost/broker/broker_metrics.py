@@ -18,7 +18,7 @@ from milepost.broker.metered_disk import MeteredDisk
 from milepost.files import Disk
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
-from milepost.metrics.names import Kind, MetricName
+from milepost.metrics.names import Kind, MetricName, own
 from milepost.metrics.registry import Labels, Registry, Sample
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import COMMITTED, START
@@ -105,6 +105,34 @@ class BrokerMetrics:
             "Fetch sessions that made room for others",
             lambda: sessions.evictions,
         )
+        registry.gauge(
+            own("pending_members"),
+            "Member ids that were given out and not used yet",
+            lambda: len(broker.groups.rebalancer.pending),
+        )
+        registry.gauge(
+            own("unused_transactional_ids"),
+            "Transactional ids without a transaction since their producer began",
+            lambda: broker.transactions.unused_ids,
+        )
+        registry.counter(
+            own("fetch_sessions_refused_total"), "Fetch sessions without room for their partitions", lambda: sessions.refusals
+        )
+        slices = broker.dispatcher.slices
+        registry.gauge(own("requests_suspended"), "Long requests that wait for their next slice", lambda: slices.suspended)
+        registry.gauge(
+            own("request_longest_slice_seconds"), "Longest slice of a long request since the start", lambda: slices.longest
+        )
+        registry.counter(
+            own("produce_batches_aside_total"),
+            "Produced batches that another thread looked into",
+            lambda: broker.record_examiner.batches_aside,
+        )
+        registry.counter(
+            own("produce_batches_over_budget_total"),
+            "Produced batches that would be decompressed to more than their request may",
+            lambda: broker.record_examiner.batches_refused,
+        )
 
     def _waiting(self) -> Iterator[Sample]:
         # Fetches wait for a partition; others for something about it, or about something else, which is in front.
@@ -112,6 +140,11 @@ class BrokerMetrics:
         reasons = Counter("Fetch" if isinstance(key, TopicPartition) else key[0] for key in keys if isinstance(key, tuple))
         for operation, reason in (("Produce", COMMITTED), ("Fetch", "Fetch"), ("DeleteRecords", START)):
             yield (("delayedOperation", operation),), reasons[reason]
+
+    def _has_late_transaction(self, partition: Partition) -> bool:
+        broker = self._broker
+        longest_ms = broker.config.transaction_max_timeout_ms
+        return partition.is_leader and partition.log.producers.is_transaction_late(broker.clock.now_ms(), longest_ms)
 
     def _register_replicas(self) -> None:
         replicas, manager = self._broker.replicas, "ReplicaManager"
@@ -127,6 +160,7 @@ class BrokerMetrics:
             ("AtMinIsrPartitionCount", "AtMinIsr", "Partitions at min.insync.replicas"),
         ):
             count(name, help, lambda part, value=PARTITION_GAUGES[gauge][1]: bool(value(part)))  # type: ignore[misc]
+        count("PartitionsWithLateTransactionsCount", "Led partitions with a transaction that hangs", self._has_late_transaction)
         count("OfflineReplicaCount", "Partitions whose data directory is offline", lambda part: part.log.is_failed)
         facts = self._facts
         for name, help, counted in (

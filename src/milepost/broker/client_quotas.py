@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from milepost.broker.slices import Work
 from milepost.errors import InvalidRequest, UnsupportedVersion
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -71,30 +72,30 @@ def ensure_quota(entity: Entity, key: str, value: float) -> None:
         raise InvalidRequest(f"{key} = {value}: give a whole number")
 
 
-def with_changes(stored: Stored, entity: Entity, changes: Mapping[str, float | None]) -> Stored:
-    """What is to be stored after some quotas of an entity changed; None takes one away."""
-    before: dict[str, float | None] = next((entry["values"] for entry in stored if entry["entity"] == entity), {})
-    values = {key: value for key, value in {**before, **changes}.items() if value is not None}
-    others = [entry for entry in stored if entry["entity"] != entity]
-    return [*others, {"entity": entity, "values": dict(sorted(values.items()))}] if values else others
+def with_changes(stored: Mapping[str, float], changes: Mapping[str, float | None]) -> dict[str, float]:
+    """The quotas of an entity after some of them changed; None takes one away."""
+    values = {key: value for key, value in {**stored, **changes}.items() if value is not None}
+    return dict(sorted(values.items()))
 
 
-def matching(stored: Stored, components: list[tuple[str, int, str | None]], strict: bool) -> Stored:
+def matching(stored: Stored, components: list[tuple[str, int, str | None]], strict: bool) -> Work[Stored]:
     """The entries that have all components; `strict`: and nothing else."""
-    ensure_filter(components)
-    return [
-        entry
-        for entry in stored
-        if (not strict or len(entry["entity"]) == len(components))
-        and all(has(entry["entity"], kind, match_type, name) for kind, match_type, name in components)
-    ]
+    yield from ensuring_filter(components)
+    found = []
+    for entry in stored:
+        if (not strict or len(entry["entity"]) == len(components)) and all(
+            has(entry["entity"], kind, match_type, name) for kind, match_type, name in components
+        ):
+            found.append(entry)
+        yield
+    return found
 
 
 def has(entity: Entity, kind: str, match_type: int, name: str | None) -> bool:
     return kind in entity and (match_type == ANY or entity[kind] == name)
 
 
-def ensure_filter(components: list[tuple[str, int, str | None]]) -> None:
+def ensuring_filter(components: list[tuple[str, int, str | None]]) -> Work[None]:
     kinds = [kind for kind, _, _ in components]
     for kind, match_type, name in components:
         if not kind:
@@ -105,6 +106,7 @@ def ensure_filter(components: list[tuple[str, int, str | None]]) -> None:
             raise InvalidRequest(f"match type {match_type} is none of exact {EXACT}, default {DEFAULT}, any {ANY}")
         if (match_type == EXACT) != (name is not None):
             raise InvalidRequest(f"match type {match_type} with the name {name!r}: {EXACT} needs one, the others have none")
+        yield
     if len(set(kinds)) != len(kinds):
         raise InvalidRequest("an entity type is in the filter more than once")
     if IP in kinds and len(kinds) > 1:

@@ -18,6 +18,7 @@ from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.protocol.messages import (
         AlterConfigsRequest,
         AlterConfigsResponse,
@@ -30,12 +31,12 @@ Done = Callable[[MilepostError | None], object]
 ChangeOne = Callable[[Any, "ClusteredBroker", Done], None]
 
 
-def change_each(
+def changing_each(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     context: Context,
     answer: type[AlterConfigsResponse] | type[IncrementalAlterConfigsResponse],
     change_one: ChangeOne,
-) -> None:
+) -> Work[None]:
     """Do `change_one` for every resource of a request, and answer when the last is done; what is wrong with one is told of that one."""
     broker = cast("ClusteredBroker", context.broker)
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
@@ -54,6 +55,7 @@ def change_each(
             change_one(resource, broker, done)
         except MilepostError as error:
             done(error)
+        yield
 
 
 def change(settings: Settings, given: Mapping[str, str], validate_only: bool, broker: ClusteredBroker, done: Done) -> None:
@@ -70,13 +72,16 @@ def change(settings: Settings, given: Mapping[str, str], validate_only: bool, br
     broker.settings.store(entity, canonical(settings.properties, given), stored)
 
 
-def entities(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, broker: ClusteredBroker) -> list[str]:
-    """Where ZooKeeper has what a request is about."""
-    named = [(each.resource_type, each.resource_name) for each in request.resources]
-    found = [topic_entity(name) for kind, name in named if kind == TOPIC and name in broker.cluster.topics]
-    if any(kind == BROKER for kind, _ in named):
-        found += [broker_entity(ALL_BROKERS), broker_entity(str(broker.node_id))]
-    return found
+def entities(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, broker: ClusteredBroker) -> Work[list[str]]:
+    """Where ZooKeeper has what a request is about, each once."""
+    found: dict[str, None] = {}
+    for each in request.resources:
+        if each.resource_type == TOPIC and each.resource_name in broker.cluster.topics:
+            found[topic_entity(each.resource_name)] = None
+        elif each.resource_type == BROKER:
+            found.update(dict.fromkeys((broker_entity(ALL_BROKERS), broker_entity(str(broker.node_id)))))
+        yield
+    return list(found)
 
 
 def entity_of(settings: Settings) -> str:

@@ -1,7 +1,8 @@
 """The dispatcher of a broker in a cluster: handlers of `broker/cluster_apis` first, then those that every broker has.
 
 What brokers and controllers say to each other is taken on the listeners that are for them, `inter.broker.listener.name` and
-`control.plane.listener.name`; elsewhere it is refused with 31, as by a broker that is alone.
+`control.plane.listener.name`, from connections that have proven to be a broker's (`replica/broker_proof`); from anybody else it is refused
+with 31, as by a broker that is alone.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ import pkgutil
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from milepost.broker import cluster_apis, inter_broker
+from milepost.broker import cluster_apis
 from milepost.broker.dispatch import ApiHandler, Dispatcher, module_name
 from milepost.broker.remembered_fetch import RememberedFetch
-from milepost.protocol import headers
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.net.request import Request
 
-BETWEEN_BROKERS = frozenset({4, 5, 6, 7, 56, 67})
 OLD_VERSIONS_TOO = (27, 56)
+DESCRIBE_QUORUM = 55
 
 
 class ClusterDispatcher(Dispatcher):
@@ -31,6 +31,7 @@ class ClusterDispatcher(Dispatcher):
         super().__init__(broker)
         self._own = {module.name for module in pkgutil.iter_modules(cluster_apis.__path__)}
         self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}
+        del self.served[DESCRIBE_QUORUM]  # as with Kafka and ZooKeeper: the controller is elected, without a quorum
         # Brokers of an older protocol send versions that Kafka 4 has dropped.
         self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
 
@@ -54,8 +55,3 @@ class ClusterDispatcher(Dispatcher):
             handler = import_module(f"milepost.broker.cluster_apis.{module_name(api)}").handle
             self._handlers[api.key] = handler
         return handler
-
-    def _is_for_brokers(self, header: headers.RequestHeader, request: Request) -> bool:
-        first = inter_broker.BROKERS_SINCE.get(header.api_key)
-        is_between = header.api_key in BETWEEN_BROKERS or (first is not None and header.api_version >= first)
-        return is_between and request.channel.listener not in self.broker.broker_listeners

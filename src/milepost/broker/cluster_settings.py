@@ -14,6 +14,7 @@ from milepost.cluster import settings
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import Configuration
 from milepost.config.topic import LogConfig
+from milepost.config.unserved import unkept_promises
 from milepost.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class ClusterSettings:
     def _use_broker_settings(self) -> None:
         broker = self._broker
         stored = {name: known(BrokerConfig, configs) for name, configs in broker.cluster.broker_configs.items()}
+        for fault in (fault for configs in broker.cluster.broker_configs.values() for fault in unkept_promises(configs)):
+            logger.warning("a setting of brokers in ZooKeeper is not taken up: %s", fault)
         try:
             config = in_force(broker.static_config, stored, broker.node_id)
         except InvalidConfiguration as fault:

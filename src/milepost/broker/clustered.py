@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker import follower_fetches, remembered_fetch
-from milepost.broker.broker import Broker, parse_listener
+from milepost.broker.apis.fetch import refuse_follower
+from milepost.broker.broker import Broker
 from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_coordinators import ClusterCoordinators
 from milepost.broker.cluster_dispatch import ClusterDispatcher
@@ -46,14 +47,16 @@ from milepost.cluster.zookeeper.operations import Create
 from milepost.cluster.zookeeper.session import Session, Steps
 from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir_event
 from milepost.config.broker import BrokerConfig
+from milepost.config.listeners import parse_listener
 from milepost.coordinator.hashing import partition_of
-from milepost.errors import BrokerUnavailable, InvalidConfiguration, MilepostError
+from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.files import Disk
 from milepost.log.meta_properties import MetaProperties
 from milepost.log.partition_metadata import random_topic_id
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse, UpdateMetadataRequest
+from milepost.replica.broker_proof import BrokerProof
 from milepost.replica.counted_isr_changes import CountedIsrChanges
 from milepost.replica.fence import Fence
 from milepost.replica.fetchers import Fetchers
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from milepost.broker.replication_facts import AmongOthers
     from milepost.coordinator.transaction import Producer
     from milepost.coordinator.transaction_admission import Admission
+    from milepost.net.channel import Channel
 
 logger = logging.getLogger("milepost.broker")
 
@@ -99,17 +103,15 @@ class ClusteredBroker(Broker):
         self.inter_broker_listener = self.config.inter_broker_listener_name or next(
             (name for name in listeners if name != control), listeners[0]
         )
-        if self.inter_broker_listener not in listeners:
-            raise InvalidConfiguration(
-                f"inter.broker.listener.name is {self.inter_broker_listener}, which is none of {listeners}"
-            )
         self.broker_listeners = {self.inter_broker_listener} | ({control} if control else set())
+        self.proof = BrokerProof(self.node_id, is_required=self.config.milepost_broker_proof_required)
         self.dispatcher = ClusterDispatcher(self)
         self.taken_over = []
 
     # Starting.
 
     def _load(self) -> None:
+        self.proof.warn_if_open(self.broker_listeners)
         # Here and not at the top: a simulation has neither sockets nor a real ZooKeeper.
         from milepost.cluster.zookeeper.kazoo_session import KazooSession
         from milepost.replica.loop_peers import LoopPeers
@@ -117,7 +119,7 @@ class ClusteredBroker(Broker):
         assert self.config.zookeeper_connect is not None
         session = KazooSession(self.config.zookeeper_connect, self.loop, timeout=self.config.zookeeper_session_timeout_ms / 1000)
         peers: Peers = LoopPeers(
-            self.server.loop, self.node_id, self.inter_broker_listener, self.config.control_plane_listener_name
+            self.server.loop, self.node_id, self.inter_broker_listener, self.config.control_plane_listener_name, self.proof
         )
         if isinstance(self.loop, TurnstileLoop):
             peers = PeersInTurn(peers, self.server.loop, self.loop)
@@ -137,6 +139,7 @@ class ClusteredBroker(Broker):
             meta.ensure_same("meta.properties", None, self.node_id)
         self.cluster = ToldCluster(self.node_id, FEATURE_LEVELS)
         self.logs.load_directories()
+        self.logs.verifies_transactions = config.transaction_partition_verification_enable
         self.replicas = ReplicaManager(self.logs, loop, self.node_id)
         self.member = Member(
             MemberSettings(
@@ -202,6 +205,7 @@ class ClusteredBroker(Broker):
     def _connect_parts(self) -> None:
         member, roles = self.member, self.roles
         member.on_cluster_id = self._take_cluster_id
+        member.on_secret = lambda secret: self.proof.take(secret, self.cluster.cluster_id.encode())
         member.on_settings = self.settings.take_all
         member.on_changed_settings = self.settings.changed
         member.on_expired_session = roles.suspend
@@ -342,7 +346,12 @@ class ClusteredBroker(Broker):
 
         return AmongOthers(self)
 
+    def is_peer(self, channel: Channel) -> bool:
+        return channel.broker_id is not None or (not self.proof.is_required and channel.listener in self.broker_listeners)
+
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
+        if not context.speaks_for(follower_fetches.replica_id_of(request)):
+            return refuse_follower(request, context.version)
         response = follower_fetches.answer(request, context, self)
         remembered_fetch.remember(request, context, self)
         return response

@@ -37,6 +37,8 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
+NO_MORE = ("message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms")
+"""Properties of topics that Kafka 4 has dropped: shown where somebody has set them."""
 WIRE_TYPES = {Type.BOOLEAN: 1, Type.STRING: 2, Type.INT: 3, Type.LONG: 5, Type.DOUBLE: 6, Type.LIST: 7}
 SECRETS = ("password", "secret", "jaas.config")
 
@@ -81,6 +83,7 @@ class BrokerPlaces:
             (DEFAULTS, ConfigSource.DEFAULT),
         )
         self._found: dict[tuple[str, ...], tuple[Synonym, ...]] = {}
+        self._inherited: dict[tuple[str, Value], ConfigEntry] = {}
 
     def synonyms(self, names: tuple[str, ...]) -> tuple[Synonym, ...]:
         """Where the values of broker properties that stand for one another come from, the strongest first."""
@@ -91,10 +94,21 @@ class BrokerPlaces:
             )
         return found
 
+    def inherited(self, prop: Property, value: Value) -> ConfigEntry:
+        """An entry that most topics have in common: a property that they do not set themselves."""
+        key = prop.name, value
+        made = self._inherited.get(key)
+        if made is None:
+            synonyms = self.synonyms(prop.broker)
+            source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+            made = self._inherited[key] = entry(prop, value, source, False, synonyms)
+        return made
+
 
 def topic_entries(given: Mapping[str, str], settings: LogConfig, places: BrokerPlaces) -> list[ConfigEntry]:
-    """Every property of a topic that sets `given` and so has `settings`, by name."""
-    return inherited_entries(sorted_properties(LogConfig), given, settings, places, ConfigSource.TOPIC)
+    """Every property that Kafka has for a topic that sets `given` and so has `settings`, by name."""
+    shown = [prop for prop in sorted_properties(LogConfig) if prop.name not in NO_MORE or prop.name in given]
+    return inherited_entries(shown, given, settings, places, ConfigSource.TOPIC)
 
 
 def group_entries(given: Mapping[str, str], settings: GroupConfig, places: BrokerPlaces) -> list[ConfigEntry]:
@@ -110,11 +124,12 @@ def inherited_entries(
 ) -> list[ConfigEntry]:
     entries = []
     for prop in properties:
-        synonyms = places.synonyms(prop.broker)
+        value = settings.get(prop.name)
         if prop.name in given:
-            synonyms = (Synonym(prop.name, given[prop.name], own), *synonyms)
-        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-        entries.append(entry(prop, settings.get(prop.name), source, False, synonyms))
+            synonyms = (Synonym(prop.name, given[prop.name], own), *places.synonyms(prop.broker))
+            entries.append(entry(prop, value, own, False, synonyms))
+        else:
+            entries.append(places.inherited(prop, value))
     return entries
 
 

@@ -4,12 +4,12 @@
     2     a topic                     TopicSettings
     4     this broker's id            BrokerSettings, stored for this broker
     4     ""                          BrokerSettings, stored for all brokers
+    16    a subscription of metrics   ClientMetricsSettings: checked, never stored
     32    a group, known or not       GroupSettings
 
 Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000`
 as `5000`), and only if everything that they would touch is valid with them. What is wrong with a broker's setting is 42
-INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. The levels of loggers (8) are in `config_loggers`;
-metrics of clients (16) are not collected here.
+INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. The levels of loggers (8) are in `config_loggers`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from milepost.broker.config_entries import (
 from milepost.broker.dynamic_config import ALL_BROKERS, DYNAMIC, apply, check_change, in_force
 from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
 from milepost.config.broker import BrokerConfig
+from milepost.config.client_metrics import ClientMetricsConfig
 from milepost.config.configuration import Configuration
 from milepost.config.definition import Value
 from milepost.config.group import GroupConfig
@@ -38,7 +39,7 @@ from milepost.log.partition_name import topic_name_fault
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
-TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 class TopicSettings:
@@ -63,9 +64,6 @@ class TopicSettings:
 
     def check(self, given: Mapping[str, str]) -> None:
         LogConfig.parse(given, self.broker.config)
-
-    def store(self, given: Mapping[str, str]) -> None:
-        self.broker.alter_topic_config(self.name, given)
 
 
 class BrokerSettings:
@@ -93,14 +91,13 @@ class BrokerSettings:
                 )
             config = self._with(given)
             check_change(self.broker.config, config)
-            for topic in self.broker.cluster.topics.values():
-                LogConfig.parse(topic.configs, config)
+            self.broker.settings_of_topics(config)
         except InvalidConfiguration as fault:
             raise InvalidRequest(str(fault)) from fault
 
     def store(self, given: Mapping[str, str]) -> None:
         config = self._with(given)
-        self.broker.solo.alter_broker_config(self.name, given)
+        self.broker.solo.save([{"broker": self.name, "to": dict(given)}])
         self.broker.use_config(config)
         apply(self.broker)
 
@@ -120,20 +117,38 @@ class GroupSettings:
         self.given: Mapping[str, str] = broker.cluster.group_configs.get(name, {})
 
     def value(self, name: str) -> Value:
-        return GroupConfig.parse(self.given, self.broker.config).get(name)
+        return GroupConfig.in_force(self.given, self.broker.config).get(name)
 
     def entries(self, places: BrokerPlaces) -> list[ConfigEntry]:
-        return group_entries(self.given, GroupConfig.parse(self.given, self.broker.config), places)
+        return group_entries(self.given, GroupConfig.in_force(self.given, self.broker.config), places)
 
     def check(self, given: Mapping[str, str]) -> None:
         GroupConfig.parse(given, self.broker.config)
 
-    def store(self, given: Mapping[str, str]) -> None:
-        self.broker.solo.alter_group_config(self.name, given)
-        self.broker.consumer_groups.use_config(self.name, GroupConfig.parse(given, self.broker.config) if given else None)
+
+class ClientMetricsSettings:
+    """They are checked, and then refused: nobody collects what they ask clients for."""
+
+    properties: type[Configuration] = ClientMetricsConfig
+    given: Mapping[str, str] = {}
+
+    def __init__(self, name: str):
+        if not name:
+            raise InvalidRequest("the name of a subscription of client metrics is empty")
+        self.name = name
+
+    def value(self, name: str) -> Value:
+        return ClientMetricsConfig().get(name)
+
+    def entries(self, places: BrokerPlaces) -> list[ConfigEntry]:
+        raise InvalidRequest(f"client metrics {self.name[:60]!r}: metrics of clients are not collected here")
+
+    def check(self, given: Mapping[str, str]) -> None:
+        ClientMetricsConfig.validated(given)
+        raise InvalidRequest(f"client metrics {self.name[:60]!r}: metrics of clients are not collected here; nothing was changed")
 
 
-Settings = TopicSettings | BrokerSettings | GroupSettings
+Settings = TopicSettings | BrokerSettings | GroupSettings | ClientMetricsSettings
 
 
 def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
@@ -144,16 +159,11 @@ def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
         return BrokerSettings(broker, name)
     if resource_type == GROUP:
         return GroupSettings(broker, name)
+    if resource_type == CLIENT_METRICS:
+        return ClientMetricsSettings(name)
     raise InvalidRequest(
         f"resource type {resource_type}: only topics ({TOPIC}), brokers ({BROKER}) and groups ({GROUP}) have settings here"
     )
-
-
-def change(settings: Settings, given: Mapping[str, str], validate_only: bool) -> None:
-    """Put `given` in the place of all that is stored, if it is valid."""
-    settings.check(given)
-    if not validate_only:
-        settings.store(canonical(settings.properties, given))
 
 
 def canonical(properties: type[Configuration], given: Mapping[str, str]) -> dict[str, str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from milepost.broker.response_errors import count_errors
+from milepost.broker.response_errors import count_errors, counting_errors
 from milepost.errors import MilepostError
 from milepost.protocol import frames
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.broker.slices import Work
     from milepost.net.request import Request
     from milepost.protocol.headers import RequestHeader
 
@@ -19,7 +21,7 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Context:
-    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "request", "version")
+    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "request", "version")
 
     def __init__(self, broker: Broker, request: Request, header: RequestHeader):
         self.broker = broker
@@ -28,6 +30,10 @@ class Context:
         self.version = header.api_version
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id or ""
+        # It took more than a slice, so its answer may too.
+        self.is_long = False
+        # What it does is done to the end, whether its client is there or not.
+        self.goes_on = False
 
     def of(self, request: Request, correlation_id: int) -> Context:
         """The same for another request of this kind, from this client."""
@@ -49,11 +55,23 @@ class Context:
         return self.request.channel.state
 
     @property
+    def is_broker(self) -> bool:
+        """Whether another broker of the cluster asks."""
+        return self.broker.is_peer(self.request.channel)
+
+    def speaks_for(self, broker_id: int) -> bool:
+        """Whether this very broker asks: one that has proven to be another does not."""
+        return self.is_broker and self.request.channel.broker_id in (None, broker_id)
+
+    @property
     def is_connected(self) -> bool:
         return self.request.channel.is_open
 
     def answer(self, response: Any) -> None:
         """Send the response. Once per request, on the loop's thread, at once or later."""
+        if self.is_long:
+            self.broker.dispatcher.slices.run(self._answering(response), self)
+            return
         count_errors(response, self.request.meter.errors)
         try:
             pieces = frames.gather_response(self.api_key, self.version, self.correlation_id, response)
@@ -64,9 +82,28 @@ class Context:
             return
         self.request.send(pieces)
 
-    def answer_frame(self, pieces: list[Any]) -> None:
-        """Send a response that is encoded already."""
+    def _answering(self, response: Any) -> Work[None]:
+        output = self.request.channel.processor.output
+        while output.is_full:
+            yield output.when_free
+        yield from counting_errors(response, self.request.meter.errors)
+        pieces = yield from frames.gathering_response(self.api_key, self.version, self.correlation_id, response)
         self.request.send(pieces)
+
+    def guarded(self, task: Callable[..., bool | None]) -> Callable[..., bool]:
+        """`task`, to be called later, from wherever: what it raises ends this request, as it would in its handler, and nothing else.
+
+        True when it did, so that a wait which asks whether it is over is over.
+        """
+
+        def run(*args: Any) -> bool:
+            try:
+                return bool(task(*args))
+            except Exception:
+                self.broker.dispatcher.failed(self)
+                return True
+
+        return run
 
     def no_response(self) -> None:
         self.request.no_response()

@@ -7,19 +7,24 @@ append is committed when it returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import AppendOrigin
 from milepost.protocol.error_codes import ErrorCode
+from milepost.record.batch import NO_SEQUENCE
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.config.broker import BrokerConfig
+    from milepost.coordinator.transaction import Producer
+    from milepost.log.verification import VerificationGuard
     from milepost.record.batches import AnyBatch
+    from milepost.replica.partition import Partition
 
 Done = Callable[[int], None]
 
@@ -63,26 +68,13 @@ class InternalTopic:
             self._broker.create_topic(self.name, self._partition_count, self.configs, internal=True)
 
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
-        self._append(partition, build_batch(numbered(records), base_offset=0), done)
+        self.append_batch(partition, build_batch(numbered(records), base_offset=0), done)
 
-    def append_transactional(
-        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done
-    ) -> None:
-        data = build_batch(
-            numbered(records),
-            base_offset=0,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=0,
-            is_transactional=True,
-        )
-        self._append(partition, data, done)
-
-    def _append(self, partition: int, data: bytes, done: Done) -> None:
+    def append_batch(self, partition: int, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
         name, replicas = TopicPartition(self.name, partition), self._broker.replicas
         try:
             self.ensure()
-            replicas.append(name, data, AppendOrigin.COORDINATOR)
+            replicas.append(name, batch, AppendOrigin.COORDINATOR, guard)
         except MilepostError as error:
             done(error.code)
             return
@@ -92,9 +84,28 @@ class InternalTopic:
         else:
             done(ErrorCode.NONE)
 
+    def start_verification(self, partition: int, producer: Producer) -> VerificationGuard | None:
+        """Before the coordinator is asked about a transaction; None when the transaction is open in the partition, or that is not here."""
+        with suppress(MilepostError):  # which the append meets as well, and tells
+            self.ensure()
+        hosted = self._hosted(partition)
+        return None if hosted is None else hosted.log.start_verification(producer.producer_id, producer.producer_epoch, NO_SEQUENCE)
+
+    def end_verification(self, partition: int, producer: Producer, guard: VerificationGuard) -> None:
+        hosted = self._hosted(partition)
+        if hosted is not None:
+            hosted.log.producers.end_verification(producer.producer_id, guard)
+
+    def _hosted(self, partition: int) -> Partition | None:
+        return self._broker.replicas.partition(TopicPartition(self.name, partition))
+
+    def largest_batch(self, partition: int) -> int:
+        hosted = self._hosted(partition)
+        return self._broker.config.message_max_bytes if hosted is None else hosted.log.config.max_message_bytes
+
     def batches(self, partition: int) -> Iterator[AnyBatch]:
         """Every batch of the partition, oldest first. Who reads may take their time: the cleaner may replace segments meanwhile."""
-        hosted = self._broker.replicas.partition(TopicPartition(self.name, partition))
+        hosted = self._hosted(partition)
         if hosted is None:
             return
         log, offset = hosted.log, hosted.log.start_offset

@@ -7,6 +7,7 @@ exist) they are made, and have read it, before the first client is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
@@ -56,6 +57,13 @@ class Coordinators:
         if self._consumer_groups is not None:
             self._consumer_groups.on_topics_changed()
 
+    def use_config(self) -> None:
+        """What the broker's configuration says now, of what may change while it runs."""
+        groups = self._consumer_groups
+        if groups is not None:
+            interval_ms = self._broker.config.group_consumer_assignment_interval_ms
+            groups.use_settings(replace(groups.settings, assignment_interval_ms=interval_ms))
+
     def close(self) -> None:
         if self._groups is not None:
             self._groups.close()
@@ -96,6 +104,7 @@ class Coordinators:
             ConsumerGroupSettings(
                 session_timeout_ms=config.group_consumer_session_timeout_ms,
                 heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+                assignment_interval_ms=config.group_consumer_assignment_interval_ms,
                 max_size=config.group_consumer_max_size,
                 assignors=config.group_consumer_assignors,
                 migration_policy=config.group_consumer_migration_policy,

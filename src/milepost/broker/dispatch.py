@@ -5,6 +5,9 @@ What cannot be answered (an API or a version that is not known, a body that does
 in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
 
+A request of more than a few hundred elements is decoded in slices, and one that took more than a slice is answered in slices
+(`broker/slices`): handlers need not know.
+
 An exception that escapes a handler is a bug of ours. It is logged with its traceback and ends the connection, not the
 broker: the log was not left half written, since appends undo themselves.
 """
@@ -16,12 +19,14 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker import apis, inter_broker
 from milepost.broker.context import Context
 from milepost.broker.remembered_produce import RememberedProduces
-from milepost.errors import MilepostError
+from milepost.broker.slices import Slices, Work
+from milepost.errors import MilepostError, TooManyElements
 from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
@@ -29,10 +34,12 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
+    from milepost.protocol.messages import ProduceRequest
 
 logger = logging.getLogger("milepost.broker")
 
 ApiHandler = Callable[[Any, Context], Any]
+"""Returns the response, None when it answers by itself or later, or is a generator function (`slices`)."""
 FETCH = 1
 
 
@@ -53,6 +60,7 @@ class Dispatcher:
         self.served = served_apis()
         self._handlers: dict[int, ApiHandler] = {}
         self._remembered = RememberedProduces()
+        self.slices = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
@@ -61,13 +69,18 @@ class Dispatcher:
                 return
             header = headers.read_request_header(request.frame)
             api = self.served.get(header.api_key)
-            if api is None or not api.serves(header.api_version) or self._is_for_brokers(header, request):
+            if api is None or not api.serves(header.api_version) or self._is_forged(header, request):
                 self._refuse(request, header)
                 return
-            body, _ = frames.decode_request(header, request.frame)
+            try:
+                body = frames.decode_short_request(header, request.frame)
+            except TooManyElements:
+                context = Context(self.broker, request, header)
+                self.slices.run(self._decoding(api, header, context), context)
+                return
             request.meter = self._meter(api, header.api_version, body)
             if header.api_key == PRODUCE:
-                self._remembered.remember(request, body, header.api_version, self.broker)
+                self.remember(request, body, header.api_version)
         except MilepostError as error:
             request.close(str(error))
             return
@@ -77,12 +90,46 @@ class Dispatcher:
         context = Context(self.broker, request, header)
         try:
             response = self.handler_of(api)(body, context)
-            if response is not None:
-                context.answer(response)
-            elif not request.answered_at:
-                request.handled_at = self.broker.loop.monotonic()  # the rest is waiting
+            if type(response) is GeneratorType:
+                self.slices.run(self._handling(response, context), context)
+            else:
+                self._handled(response, context)
         except Exception:
-            self._give_up(request, f"{api.name} {header.api_version}")
+            self.failed(context)
+
+    def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
+        """Expect more of the kind."""
+        self._remembered.remember(request, body, version, self.broker)
+
+    def _decoding(self, api: Api, header: headers.RequestHeader, context: Context) -> Work[None]:
+        request = context.request
+        context.is_long = True
+        try:
+            body = yield from frames.decoding_request(header, request.frame)
+        except MilepostError as error:
+            request.close(str(error))
+            return
+        request.meter = self._meter(api, header.api_version, body)
+        response = self.handler_of(api)(body, context)
+        del body  # what the handler is through with is not kept for it
+        if type(response) is GeneratorType:
+            response = yield from response
+        self._handled(response, context)
+
+    def _handling(self, work: Work[Any], context: Context) -> Work[None]:
+        response = yield from work
+        self._handled(response, context)
+
+    def _handled(self, response: Any, context: Context) -> None:
+        if response is not None:
+            context.goes_on = False
+            context.answer(response)
+        elif not context.request.answered_at:
+            context.request.handled_at = self.broker.loop.monotonic()  # the rest is waiting
+
+    def failed(self, context: Context) -> None:
+        """Inside of the `except`."""
+        self._give_up(context.request, f"{BY_KEY[context.api_key].name} {context.version}")
 
     def _give_up(self, request: Request, name: str) -> None:
         logger.exception("%s from %s failed", name, request.channel.peer)
@@ -103,12 +150,9 @@ class Dispatcher:
 
         return self.broker.request_metrics.meter(api.name, version, "FetchFollower" if is_follower(body) else "FetchConsumer")
 
-    def _is_for_brokers(self, header: headers.RequestHeader, request: Request) -> bool:
-        """A version that clients have no use for, on a listener for clients."""
-        first = inter_broker.BROKERS_SINCE.get(header.api_key)
-        if first is None or header.api_version < first:
-            return False
-        return request.channel.listener != self.broker.config.control_plane_listener_name
+    def _is_forged(self, header: headers.RequestHeader, request: Request) -> bool:
+        """A version that only brokers send each other, from somebody who is none of the cluster's."""
+        return inter_broker.is_between_brokers(header) and not self.broker.is_peer(request.channel)
 
     def _refuse(self, request: Request, header: headers.RequestHeader) -> None:
         if header.api_key == API_VERSIONS:

@@ -17,6 +17,7 @@ What may change:
     max.connections*, max.connection.*           for the next connection; none is closed
     num.io.threads                               at once, where there is a pool of handlers; by no more than half or double
     leader. and follower.replication.throttled.rate    for the next fetch of a follower
+    group.consumer.assignment.interval.ms        from the next heartbeat of a member on
     producer.id.expiration.ms                    at the next look for silent producers
     transaction.partition.verification.enable    for the next batch
     num.recovery.threads.per.data.dir            at the next start
@@ -48,6 +49,7 @@ THREADS = ("num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.da
 
 DYNAMIC = frozenset(prop.broker[0] for prop in properties(LogConfig).values() if prop.broker) | {
     "follower.replication.throttled.rate",
+    "group.consumer.assignment.interval.ms",
     "leader.replication.throttled.rate",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
@@ -100,5 +102,6 @@ def apply(broker: Broker) -> None:
             server.resize_handlers(config.num_io_threads)
     for log in broker.logs.logs.values():
         log.producers.expiration_ms = config.producer_id_expiration_ms
+    broker.coordinators.use_config()
     for name, given in broker.cluster.group_configs.items():
-        broker.consumer_groups.use_config(name, GroupConfig.parse(given, config))
+        broker.consumer_groups.use_config(name, GroupConfig.in_force(given, config))

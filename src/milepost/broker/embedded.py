@@ -3,13 +3,14 @@
     with milepost.Broker() as broker:
         client = Client(bootstrap_servers=broker.bootstrap_servers)
 
-Without arguments it listens on a free port of 127.0.0.1, over a temporary directory that goes away with it. Any number of them
-may run in one process. Whatever keeps it from starting is raised by `start`, whatever ended it while it ran is raised by `stop`:
-both in the thread that called them.
+Without arguments it listens on a free port of 127.0.0.1, over a temporary directory that goes away with it. What was stopped by `stop`
+and is started again has its port and its data; the end of a `with` statement gives both up. Any number of them may run in one process.
+Whatever keeps it from starting is raised by `start`, whatever ended it while it ran is raised by `stop`: both in the thread that called
+them.
 
-It is there for the clients of one program, so three settings are smaller than Kafka's unless they are given (`QUICK`): a group does
-not wait for more members before its first rebalance, and the internal topics have one partition each. All others have Kafka's
-defaults; the environment and files are not asked.
+It is there for the clients of one program, so four settings are smaller than Kafka's unless they are given (`QUICK`): a group does
+not wait for more members before its first rebalance, nor, with the consumer protocol, between two assignments, and the internal topics
+have one partition each. All others have Kafka's defaults; the environment and files are not asked.
 
 A forked child has the sockets and the files, but not the thread. It may use the address as any client may; `stop` does nothing
 there, and the directory stays its parent's.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
@@ -59,6 +61,7 @@ class EmbeddedBroker:
         self._is_temporary = not any(name in given for name in PLACES)
         self._config = BrokerConfig.parse({**QUICK, **given})
         self._temporary: TemporaryDirectory | None = None
+        self._bound: str | None = None
         self._broker: Broker | None = None
         self._owner = -1
 
@@ -67,33 +70,39 @@ class EmbeddedBroker:
         if self._broker is not None:
             raise InvalidArgument(f"the broker at {self.bootstrap_servers} runs already")
         config = self._config
+        is_first = self._bound is None
         if self._is_temporary:
-            self._temporary = TemporaryDirectory("milepost-")
+            self._temporary = self._temporary or TemporaryDirectory("milepost-")
             config = config.override({"log.dirs": self._temporary.path})
+        if self._bound is not None:
+            config = config.override({"listeners": self._bound})
         broker = Broker(config)
         try:
             broker.__enter__()
         except BaseException:
-            self._remove_temporary()
+            if is_first:
+                self._forget()
             raise
         self._broker, self._owner = broker, os.getpid()
+        self._bound = ",".join(f"{each.listener}://{_url(*each.address)}" for each in broker.server.all_acceptors)
         # A program that ends without a word still leaves its directory as after a clean stop.
         atexit.register(self.stop)
         return self
 
     def stop(self) -> None:
-        """Answer what was asked, close everything, leave the directory as after a clean stop. Again: nothing."""
+        """Answer what was asked, close everything, leave the directory as after a clean stop. Again: nothing.
+
+        A temporary directory goes with this object, or at the end of the program.
+        """
         broker, self._broker = self._broker, None
         if broker is None or os.getpid() != self._owner:
             return
         atexit.unregister(self.stop)
-        try:
-            broker.__exit__(None, None, None)
-        finally:
-            self._remove_temporary()
+        broker.__exit__(None, None, None)
 
-    def _remove_temporary(self) -> None:
-        temporary, self._temporary = self._temporary, None
+    def _forget(self) -> None:
+        """The next start is a first one."""
+        self._bound, temporary, self._temporary = None, self._temporary, None
         if temporary is not None:
             temporary.remove()
 
@@ -101,7 +110,10 @@ class EmbeddedBroker:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            self._forget()
 
     def __repr__(self) -> str:
         return f"<milepost.Broker {self.bootstrap_servers if self.is_running else 'stopped'}>"
@@ -158,3 +170,7 @@ class EmbeddedBroker:
         from milepost.client.retrying import Retries
 
         return Cluster(self.bootstrap_servers, retries=Retries(attempts=1))
+
+
+def _url(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

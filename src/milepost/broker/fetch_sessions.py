@@ -7,8 +7,12 @@
     id, -1              a full fetch, and the session closed
 
 An incremental answer leaves out partitions that have nothing new: no records, no error, no epoch from which the logs differ, the same high
-watermark and log start as in the last answer. The cache is bounded; the session unused longest makes room once it has been idle for
-two minutes.
+watermark and log start as in the last answer.
+
+The cache is bounded, in sessions and in partitions of all sessions together. As in Kafka a new session takes the place of one that has
+been idle for two minutes, or of a smaller one that is two minutes old; a follower's that of a consumer's. A session without a place is
+none: its answer says 0, and the client goes on with full fetches. So does one that names a partition which never was here: that is
+not kept, and the client names it again, for it may come. A session belongs to no connection.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from milepost.broker.slices import Work, at_once
 from milepost.clock import Clock
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
@@ -47,9 +52,10 @@ class Sessionless:
     def partition_count(self) -> int:
         return len(self._wanted)
 
-    def update(self, request: FetchRequest, version: int, want: Want) -> None:
+    def updating(self, request: FetchRequest, version: int, want: Want) -> Work[None]:
         for topic in request.topics:
             for part in topic.partitions:
+                yield None
                 key = (topic.topic, topic.topic_id, part.partition)
                 known = self._wanted.get(key)
                 if known is None:
@@ -61,8 +67,14 @@ class Sessionless:
         return list(self._wanted.values())
 
     def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
-        full = [empty(want, isolation) if result is None else result for want, result in zip(wanted, results, strict=True)]
-        return FetchResponse(session_id=self.session_id, responses=grouped(wanted, full))
+        return at_once(self.answering(wanted, results, isolation))
+
+    def answering(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> Work[FetchResponse]:
+        answer = Answer()
+        for want, result in zip(wanted, results, strict=True):
+            answer.add(want, empty(want, isolation) if result is None else result)
+            yield None
+        return FetchResponse(session_id=self.session_id, responses=answer.responses)
 
 
 class Refused(Sessionless):
@@ -74,17 +86,28 @@ class Refused(Sessionless):
 class Session(Sessionless):
     """What a client fetches again and again, and what it was told last about each partition."""
 
-    def __init__(self, session_id: int, now_ms: int):
+    def __init__(self, cache: FetchSessions, is_followers: bool):
         super().__init__()
-        self.session_id = session_id
+        self._cache = cache
+        self.is_followers = is_followers
         self.epoch = 1
-        self.last_used_ms = now_ms
+        self.created_ms = self.last_used_ms = cache.clock.now_ms()
         self.is_full = True
+        self.has_grown = True
+        """Whether it has to be asked again if there is room for its partitions."""
 
-    def update(self, request: FetchRequest, version: int, want: Want) -> None:
-        super().update(request, version, want)
+    @property
+    def value(self) -> tuple[bool, int, int]:
+        """Which of two sessions is kept: the greater one."""
+        return self.is_followers, len(self._wanted), self.session_id
+
+    def updating(self, request: FetchRequest, version: int, want: Want) -> Work[None]:
+        before = len(self._wanted)
+        yield from super().updating(request, version, want)
+        self.has_grown = self.has_grown or len(self._wanted) > before
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
+                yield None
                 self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
 
     def only_one_of(self, request: FetchRequest) -> Wanted | None:
@@ -96,10 +119,14 @@ class Session(Sessionless):
         want = self._wanted.get((topic.topic, topic.topic_id, part.partition))
         return want if want is not None and want.part is part else None
 
-    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
-        kept_wanted: list[Wanted] = []
-        kept_results: list[Result] = []
+    def answering(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> Work[FetchResponse]:
+        answer = Answer()
+        is_known = True
         for want, result in zip(wanted, results, strict=True):
+            yield None
+            is_known = is_known and (want.partition is not None or want.was_here)
+            if result is None and want.partition is None:
+                continue  # it was quiet, and is gone: the next fetch says so
             now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
             if now == want.told and not self.is_full and not has_news(result):
                 continue
@@ -108,11 +135,13 @@ class Session(Sessionless):
             if result is not None and result.records:
                 # Served partitions go to the end, so that the others get their turn when the answer is full.
                 asked_as = "" if want.is_by_id else want.topic
-                self._wanted.move_to_end((asked_as, want.topic_id, want.part.partition))
-            kept_wanted.append(want)
-            kept_results.append(empty(want, isolation) if result is None else result)
+                key = asked_as, want.topic_id, want.part.partition
+                if key in self._wanted:
+                    self._wanted.move_to_end(key)
+            answer.add(want, empty(want, isolation) if result is None else result)
         self.is_full = False
-        return FetchResponse(session_id=self.session_id, responses=grouped(kept_wanted, kept_results))
+        session_id = self._cache.keep(self) if is_known or self.is_followers else self._cache.close(self)
+        return FetchResponse(session_id=session_id, responses=answer.responses)
 
 
 def has_news(result: Result | None) -> bool:
@@ -145,12 +174,15 @@ def empty(want: Wanted, isolation: Isolation) -> Result:
 
 
 class FetchSessions:
-    def __init__(self, slots: int, clock: Clock, rng: random.Random):
+    def __init__(self, slots: int, clock: Clock, rng: random.Random, partitions: int = 100_000):
         self._slots = slots
-        self._clock = clock
+        self._partitions = partitions
+        self.clock = clock
         self._rng = rng
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self.evictions = 0
+        self.refusals = 0
+        """Sessions that were not made, or were closed, for want of room."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -160,14 +192,19 @@ class FetchSessions:
         """Partitions in all sessions."""
         return sum(session.partition_count for session in list(self._sessions.values()))
 
-    def open(self, request: FetchRequest, version: int, want: Want) -> Sessionless:
-        """The session of a request, or a full fetch without one. `want` makes what is wanted out of a part of the request."""
+    def open(self, request: FetchRequest, version: int, want: Want, *, is_followers: bool = False) -> Sessionless:
+        return at_once(self.opening(request, version, want, is_followers=is_followers))
+
+    def opening(self, request: FetchRequest, version: int, want: Want, *, is_followers: bool = False) -> Work[Sessionless]:
+        """The session of a request, or a full fetch without one. `want` makes what is wanted out of a part of the request.
+
+        A new session has its place in the cache, and its id, from its first answer on (`keep`).
+        """
         session_id, epoch = request.session_id, request.session_epoch
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
-            created = None if version < 7 or epoch == FINAL_EPOCH else self._create()
-            fetch = created or Sessionless()
-            fetch.update(request, version, want)
+            fetch = Sessionless() if version < 7 or epoch == FINAL_EPOCH else Session(self, is_followers)
+            yield from fetch.updating(request, version, want)
             return fetch
         session = self._sessions.get(session_id)
         if session is None:
@@ -175,7 +212,7 @@ class FetchSessions:
         if epoch != session.epoch:
             return Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.use(session)
-        session.update(request, version, want)
+        yield from session.updating(request, version, want)
         return session
 
     def get(self, session_id: int) -> Session | None:
@@ -186,35 +223,81 @@ class FetchSessions:
         if self._sessions.get(session.session_id) is not session:
             return False
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
-        session.last_used_ms = self._clock.now_ms()
+        session.last_used_ms = self.clock.now_ms()
         self._sessions.move_to_end(session.session_id)
         return True
 
-    def _create(self) -> Session | None:
-        if len(self._sessions) >= self._slots and not self._evict():
-            return None
-        session_id = self._rng.randrange(1, 2**31)
-        while session_id in self._sessions:
+    def keep(self, session: Session) -> int:
+        """Have a place for a session that was answered, new or grown; its id, 0 when there is no place for it."""
+        if session.session_id and self._sessions.get(session.session_id) is not session:
+            return session.session_id  # closed meanwhile, and the next request is told
+        while not self._has_room_for(session):
+            if not self._evict_for(session):
+                self.refusals += 1
+                return self.close(session)
+        if not session.session_id:
             session_id = self._rng.randrange(1, 2**31)
-        session = self._sessions[session_id] = Session(session_id, self._clock.now_ms())
-        return session
+            while session_id in self._sessions:
+                session_id = self._rng.randrange(1, 2**31)
+            session.session_id = session_id
+            self._sessions[session_id] = session
+        return session.session_id
 
-    def _evict(self) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or self._clock.now_ms() - oldest.last_used_ms < EVICT_AFTER_MS:
+    def close(self, session: Session) -> int:
+        """0, by which a client learns that it has no session any more."""
+        if self._sessions.get(session.session_id) is session:
+            del self._sessions[session.session_id]
+        return 0
+
+    def _has_room_for(self, session: Session) -> bool:
+        is_new = session.session_id == 0
+        if is_new and len(self._sessions) >= self._slots:
             return False
-        del self._sessions[oldest.session_id]
+        if not session.has_grown:
+            return True
+        session.has_grown = False
+        is_small_enough = self.partition_count + is_new * session.partition_count <= self._partitions
+        session.has_grown = not is_small_enough
+        return is_small_enough
+
+    def _evict_for(self, session: Session) -> bool:
+        now = self.clock.now_ms()
+        others = [other for other in self._sessions.values() if other is not session]
+        if not others:
+            return False
+        evicted = others[0]
+        if now - evicted.last_used_ms <= EVICT_AFTER_MS:
+            old = [
+                other
+                for other in others
+                if now - other.created_ms > EVICT_AFTER_MS or (session.is_followers and not other.is_followers)
+            ]
+            if not old:
+                return False
+            evicted = min(old, key=lambda other: other.value)
+            if session.value < evicted.value:
+                return False
+        del self._sessions[evicted.session_id]
         self.evictions += 1
         return True
 
 
-def grouped(wanted: Sequence[Wanted], results: Sequence[Result]) -> list[FetchResponse.Response]:
-    """Partitions of one topic that stand together become one topic of the answer."""
-    responses: list[FetchResponse.Response] = []
-    for want, result in zip(wanted, results, strict=True):
-        last = responses[-1] if responses else None
+class Answer:
+    """What is said of each partition; those of one topic that stand together become one topic of the answer."""
+
+    def __init__(self) -> None:
+        self.responses: list[FetchResponse.Response] = []
+
+    def add(self, want: Wanted, result: Result) -> None:
+        last = self.responses[-1] if self.responses else None
         if last is None or (last.topic, last.topic_id) != (want.topic, want.topic_id):
             last = FetchResponse.Response(topic=want.topic, topic_id=want.topic_id, partitions=[])
-            responses.append(last)
+            self.responses.append(last)
         last.partitions.append(result)
-    return responses
+
+
+def grouped(wanted: Sequence[Wanted], results: Sequence[Result]) -> list[FetchResponse.Response]:
+    answer = Answer()
+    for want, result in zip(wanted, results, strict=True):
+        answer.add(want, result)
+    return answer.responses

@@ -52,7 +52,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     replica_id = replica_id_of(request)
     if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
         return refuse_follower(request, context.version)
-    session = broker.fetch_sessions.open(request, context.version, want)
+    session = broker.fetch_sessions.open(request, context.version, want, is_followers=True)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     wanted = session.wanted()
@@ -67,7 +67,7 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
         return follower.is_due(watched[key])
 
     def complete() -> None:
-        broker.loop.post(send)
+        broker.loop.post(context.guarded(send))
 
     def send() -> None:
         if context.is_connected:
@@ -76,7 +76,8 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
             follower.gets(wanted, results)
             context.answer(session.answer(wanted, results, Isolation.UNCOMMITTED))
 
-    broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
+    seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
+    broker.replicas.purgatory.wait(list(watched), context.guarded(try_complete), complete, seconds)
     return None
 
 
@@ -96,7 +97,7 @@ class Follower:
         self.broker = broker
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
-        self.max_bytes = max_bytes
+        self.max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
         self.quota = broker.replication_quotas.leader
         self.size = 0
         """Bytes of what was read last."""
@@ -181,7 +182,7 @@ class Follower:
 
     def gets(self, wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
         """Count what goes out, and apart from that what is of partitions that are throttled, to whomever."""
-        self.broker.replicas.topic_metrics.replication_bytes_out += self.size
+        self.counts(self.size)
         if not self.quota.is_in_use:
             return
         size = sum(
@@ -191,6 +192,9 @@ class Follower:
         )
         if size:
             self.quota.record(size)
+
+    def counts(self, size: int) -> None:
+        self.broker.replicas.topic_metrics.replication_bytes_out += size
 
     def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log

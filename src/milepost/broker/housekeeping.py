@@ -19,8 +19,9 @@ from typing import Protocol
 
 from milepost.log.cleanable import LogToClean
 from milepost.log.cleaner import CleanerStats
+from milepost.log.contained import contained
 from milepost.log.manager import LogManager
-from milepost.log.side_thread import BackgroundScheduler, SideThread
+from milepost.log.side_thread import BackgroundScheduler, Inbox, SideThread
 
 TICK_SECONDS = 0.5
 PIECES_SECONDS = 0.001
@@ -35,6 +36,7 @@ class Timer(Protocol):
 class Loop(Protocol):
     def later(self, seconds: float, task: Callable[[], object]) -> Timer: ...
     def post(self, task: Callable[[], object]) -> None: ...
+    def next_pass(self, task: Callable[[], object]) -> None: ...
     @property
     def monotonic(self) -> Callable[[], float]: ...
 
@@ -49,6 +51,11 @@ class Housekeeping:
         self._timer: Timer | None = None
         self._next_look_ms = logs.clock.now_ms() + logs.config.log_initial_task_delay_ms
         logs.cleaner.cleaner.on_owner = self._cleaner.on_owner
+
+    @property
+    def inbox(self) -> Inbox:
+        """Where side threads of the broker leave what they have for the loop."""
+        return self._scheduler.inbox
 
     def start(self) -> None:
         self._timer = self._loop.later(TICK_SECONDS, self._tick)
@@ -66,10 +73,11 @@ class Housekeeping:
 
     def _go_on(self) -> None:
         end = self._loop.monotonic() + PIECES_SECONDS
-        for _ in self._pieces:
-            if self._loop.monotonic() >= end:
-                self._timer = self._loop.later(PAUSE_SECONDS, self._go_on)
-                return
+        with contained("housekeeping"):
+            for _ in self._pieces:
+                if self._loop.monotonic() >= end:
+                    self._timer = self._loop.later(PAUSE_SECONDS, self._go_on)
+                    return
         self._timer = self._loop.later(TICK_SECONDS, self._tick)
 
     def _work(self) -> Iterator[None]:
@@ -81,7 +89,7 @@ class Housekeeping:
 
     def _look_for_dirty_logs(self) -> Iterator[None]:
         logs, cleaner = self._logs, self._logs.cleaner
-        work = yield from cleaner.look_for_filthiest(logs.logs, logs.cleaner_offsets(), logs.write_cleaner_offset)
+        work = yield from cleaner.look_for_filthiest(logs.logs, logs.cleaner_offset, logs.write_cleaner_offset)
         if work is not None:
             self._clean(work)
             return

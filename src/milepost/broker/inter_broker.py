@@ -1,16 +1,23 @@
-"""What only brokers and controllers send each other: refused with 31 CLUSTER_AUTHORIZATION_FAILED where there is one broker.
+"""What only brokers and controllers send each other: refused with 31 CLUSTER_AUTHORIZATION_FAILED from everybody else.
 
-Whoever sends these to a broker that is alone is no broker of its cluster, and what they ask for is not harmless: to lose a
-partition, to change who is in sync, to hand out producer ids. Kafka without an authorizer does what they say (CVE-2018-1288 was
-of that kind); here no setting is needed to be safe. None of them is listed in ApiVersions.
+A broker that is alone has no others. In a cluster a connection proves to be a broker's before its first request (`replica/broker_proof`);
+nothing that it says of itself counts, neither its client id nor a field. What these ask for is not harmless: to lose a partition, to change
+who is in sync, to hand out producer ids. Kafka without an authorizer does what they say (CVE-2018-1288 was of that kind); here no setting
+is needed to be safe. A broker that is alone lists none of them in ApiVersions.
 
     code at the top          LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, AlterPartition, Envelope, AllocateProducerIds,
                              AddPartitionsToTxn from version 4
     code for each partition  the state of share groups (83 to 87), whose answers have no top
 
 The rest of KRaft's own (Vote, BrokerRegistration, ...) has no schema here: the connection is closed, as by any Kafka broker whose
-listener does not serve an API. Fetches that name a replica are refused by their handler. WriteTxnMarkers is an administrator's
-request as well, to end a transaction that hangs, and is served.
+listener does not serve an API.
+
+Requests of clients in which brokers may say more are looked at by their handlers (`Context.is_broker`, `Context.speaks_for`):
+
+    Fetch of a replica          refused: it says what the replica has, and with that commits it
+    ListOffsets of a replica    answered as a consumer's, which does not see what is not committed
+    OffsetForLeaderEpoch        the same for everybody
+    WriteTxnMarkers             an administrator's: it aborts what is open in the producer's current epoch, and nothing else
 """
 
 from __future__ import annotations
@@ -29,6 +36,13 @@ SHARE_GROUP_STATE = {83, 84, 85, 86, 87}
 KEYS = frozenset(CODE_AT_THE_TOP | SHARE_GROUP_STATE)
 BROKERS_SINCE = {ADD_PARTITIONS_TO_TXN: 4}
 """APIs that clients use as well, and the first version of each that only brokers do."""
+
+
+
+def is_between_brokers(header: RequestHeader) -> bool:
+    first = BROKERS_SINCE.get(header.api_key)
+    return header.api_key in KEYS if first is None else header.api_version >= first
+
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

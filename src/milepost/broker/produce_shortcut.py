@@ -30,6 +30,8 @@ i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.uchar])
 
 MOST_IN_A_BUNCH = cython.declare(cython.longlong, 1000)
+# Each may hold a megabyte that has to be looked into.
+MOST_COMPRESSED = cython.declare(cython.longlong, 10)
 ZSTD = cython.declare(cython.int, 4)  # which old versions do not know, and the plain way refuses
 NO_ANSWERS = b""
 
@@ -80,8 +82,9 @@ class ProduceShortcut:
         remembered = self._others.find(view[at + 4 : stop]) if stop <= end else None
         return None if remembered is None else remembered.shortcut
 
-    def run(self, view, at: i64, end: i64):
-        """Answer the requests at the start of `view[at:end]`: where the first other one starts, how many there were, the answers."""
+    def run(self, view, at: i64, end: i64, most: i64):
+        """Answer the requests of at most `most` bytes at the start of `view[at:end]`: where the first other one starts, how many there
+        were, the answers."""
         partition = self._partition
         if view.readonly or not partition.is_hosted or len(partition.replicas) > 1:
             return at, 0, NO_ANSWERS
@@ -97,6 +100,7 @@ class ProduceShortcut:
         tail_size: i64 = len(self._tail)
         numbers_at: i64 = self._numbers_at
         count: i64 = 0
+        compressed: i64 = 0
         records_size: i64 = 0
         first_end: i64 = log.end_offset
         offset: i64
@@ -108,32 +112,35 @@ class ProduceShortcut:
         answers = bytearray()
         if self._with_start:
             _put_int64(answer, numbers_at + 16, log.start_offset)
-        while count < MOST_IN_A_BUNCH and end - at >= 12 + prefix_size + tail_size + 4:
-            size = _int32(octets, at)
-            frame_end = at + 4 + size
-            if size < 8 + prefix_size + tail_size + 4 or frame_end > end:
-                break
-            if not _is_same(octets, at + 4, version, 4) or not _is_same(octets, at + 12, prefix, prefix_size):
-                break
-            stop = frame_end - tail_size
-            if not _is_same(octets, stop, tail, tail_size):
-                break
-            start = _start_of_records(octets, at + 12 + prefix_size, stop, tail_size > 0)
-            if start < 0 or stop - start < 61 or octets[start + 22] & 7 == ZSTD:
-                break
-            offset = append_quickly(log, view[start:stop], leader_epoch)
-            if offset < 0:
-                break
-            for index in range(4):
-                answer[4 + index] = octets[at + 8 + index]
-            _put_int64(answer, numbers_at, offset)
-            answers += self._answer
-            records_size += stop - start
-            count += 1
-            at = frame_end
-        if count:
-            log.update_high_watermark(log.end_offset)
-            self._replicas.count_appends(partition, count, records_size, log.end_offset - first_end)
+        try:
+            while count < MOST_IN_A_BUNCH and compressed < MOST_COMPRESSED and end - at >= 12 + prefix_size + tail_size + 4:
+                size = _int32(octets, at)
+                frame_end = at + 4 + size
+                if size < 8 + prefix_size + tail_size + 4 or size > most or frame_end > end:
+                    break
+                if not _is_same(octets, at + 4, version, 4) or not _is_same(octets, at + 12, prefix, prefix_size):
+                    break
+                stop = frame_end - tail_size
+                if not _is_same(octets, stop, tail, tail_size):
+                    break
+                start = _start_of_records(octets, at + 12 + prefix_size, stop, tail_size > 0)
+                if start < 0 or stop - start < 61 or octets[start + 22] & 7 == ZSTD:
+                    break
+                offset = append_quickly(log, view[start:stop], leader_epoch)
+                if offset < 0:
+                    break
+                for index in range(4):
+                    answer[4 + index] = octets[at + 8 + index]
+                _put_int64(answer, numbers_at, offset)
+                answers += self._answer
+                records_size += stop - start
+                compressed += (octets[start + 22] & 7) != 0
+                count += 1
+                at = frame_end
+        finally:
+            if count:
+                log.update_high_watermark(log.end_offset)
+                self._replicas.count_appends(partition, count, records_size, log.end_offset - first_end)
         return at, count, answers
 
 

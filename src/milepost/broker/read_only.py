@@ -54,6 +54,7 @@ from milepost.protocol.messages import (
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.net.request import Request
     from milepost.protocol.apis import Api
 
 WHY = "the directories are attached for reading: nothing can be written to this broker"
@@ -75,6 +76,7 @@ READING = frozenset(
         "DescribeGroups",
         "DescribeLogDirs",
         "DescribeProducers",
+        "DescribeQuorum",
         "DescribeTopicPartitions",
         "DescribeTransactions",
         "ElectLeaders",
@@ -102,6 +104,9 @@ class ReadOnlyDispatcher(Dispatcher):
     def __init__(self, broker: Broker):
         super().__init__(broker)
         self.served = {key: api for key, api in self.served.items() if api.name in READING or api.name in REFUSALS}
+
+    def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
+        """Nothing: each goes to its refusal."""
 
     def handler_of(self, api: Api) -> ApiHandler:
         return REFUSALS.get(api.name) or super().handler_of(api)

@@ -13,6 +13,7 @@ from milepost.broker.apis.fetch import Wanted
 from milepost.broker.context import Context
 from milepost.broker.fetch_sessions import Session, facts
 from milepost.broker.follower_fetches import Follower, broker_epoch_of, replica_id_of
+from milepost.errors import MilepostError
 from milepost.log.reading import Isolation
 from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
@@ -22,6 +23,7 @@ from milepost.replica.replicated import ReplicatedPartition
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.net.request import Request
+    from milepost.segment.file_records import FileSlice
 
 OTHERS_MS = 100
 
@@ -175,21 +177,34 @@ class RememberedFetch:
         self._is_due = False
         if request is None or not request.channel.is_open:
             return
-        if not self._is_ordinary() or self._partition.log.end_offset == self._want.part.fetch_offset:
-            self._send_plainly(request)
-            return
-        log, part = self._partition.log, self._want.part
-        limit = min(part.partition_max_bytes, self._follower.max_bytes)
-        records = self._follower.records(log, self._leadership.remote[self._replica_id], part.fetch_offset, limit, True)
-        if records is None or not len(records):
-            self._send_plainly(request)
-            return
-        self._want.told = told = facts(self._want)
-        self._meter.successes += 1
-        request.send(self._answer.write(self._correlation_id, told, records))
+        try:
+            records = self._records()
+            if records is None or not len(records):
+                self._send_plainly(self._context_of(request))
+                return
+            self._follower.counts(len(records))
+            self._want.told = told = facts(self._want)
+            self._meter.successes += 1
+            request.send(self._answer.write(self._correlation_id, told, records))
+        except Exception:
+            # Nobody above knows whose request this is: it may have waited.
+            self._broker.dispatcher.failed(self._context_of(request))
 
-    def _send_plainly(self, request: Request) -> None:
-        context = self._context.of(request, int.from_bytes(self._correlation_id, "big"))
+    def _records(self) -> FileSlice | bytes | None:
+        """None when there are none, or the plain way has to say why not."""
+        log, part, follower = self._partition.log, self._want.part, self._follower
+        if not self._is_ordinary() or log.end_offset == part.fetch_offset:
+            return None
+        limit = min(part.partition_max_bytes, follower.max_bytes)
+        try:
+            return follower.records(log, self._leadership.remote[self._replica_id], part.fetch_offset, limit, True)
+        except (MilepostError, OSError):
+            return None
+
+    def _context_of(self, request: Request) -> Context:
+        return self._context.of(request, int.from_bytes(self._correlation_id, "big"))
+
+    def _send_plainly(self, context: Context) -> None:
         results = self._follower.read_all(self._wanted)
         self._follower.gets(self._wanted, results)
         context.answer(self._session.answer(self._wanted, results, Isolation.UNCOMMITTED))

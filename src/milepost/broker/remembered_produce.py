@@ -30,6 +30,7 @@ from milepost.broker.response_errors import count_errors
 from milepost.codec.compression import Codec
 from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
+from milepost.log.examination import examine_quickly, is_plain
 from milepost.log.quick_append import IS_COMPILED, append_quickly
 from milepost.protocol import frames
 from milepost.protocol.error_codes import ErrorCode
@@ -49,6 +50,8 @@ FLEXIBLE_SINCE = 9
 LOG_START_SINCE = 5
 NO_TAGS = b"\0\0\0"
 MOST_REMEMBERED = 20_000
+# Client ids and topics of producers are short; a prefix of any length would be memory that a stranger can fill.
+MOST_PREFIX_BYTES = 1024
 MOST_SIZES = 16
 LEAST_TIDIED = 256
 # Unlikely numbers that are looked for in an encoded answer, to learn where its offsets stand.
@@ -89,7 +92,7 @@ class RememberedProduces:
         channel.state["produce"] = channel.shortcut = None
         if (
             body.transactional_id is not None
-            or body.acks == 0
+            or body.acks not in (1, ALL)
             or len(body.topic_data) != 1
             or len(body.topic_data[0].partition_data) != 1
         ):
@@ -103,7 +106,7 @@ class RememberedProduces:
         tail = NO_TAGS if version >= FLEXIBLE_SINCE else b""
         size_bytes = _varint_size(len(part.records) + 1) if tail else 4
         prefix_end = len(request.frame) - len(tail) - len(part.records) - size_bytes
-        if request.frame[len(request.frame) - len(tail) :] != tail:
+        if prefix_end - 8 > MOST_PREFIX_BYTES or request.frame[len(request.frame) - len(tail) :] != tail:
             return
         fields: dict[str, Any] = {"base_offset": SIGNS[0], "log_append_time_ms": SIGNS[1]}
         if version >= LOG_START_SINCE:
@@ -234,7 +237,12 @@ class RememberedProduce:
             if first_offset >= 0:
                 broker.replicas.appended(partition, len(records), log.end_offset - first_offset)
                 return (first_offset, NO_TIMESTAMP, log.start_offset), log.end_offset
-        info = broker.replicas.append_to(partition, records)
+        examined = None
+        if not is_plain(log.validator, records):
+            # Raises what ends this way where that is not quick: the plain way has time for it.
+            budget = broker.record_examiner.budget(len(records))
+            examined = examine_quickly(log.validator, records, log.clock.now_ms(), budget)
+        info = broker.replicas.append_to(partition, records, examined=examined)
         return (info.first_offset, info.log_append_time, info.log_start_offset), info.last_offset + 1
 
     def _answer(self, correlation_id: bytes, numbers: tuple[int, int, int]) -> bytes:

@@ -14,6 +14,7 @@ from milepost.log.producer_entry import AppendOrigin
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
+    from milepost.log.verification import VerificationGuard
 
 
 class ReplicatedTopic(InternalTopic):
@@ -26,7 +27,7 @@ class ReplicatedTopic(InternalTopic):
     def ensure(self) -> None:
         """It is there, or nobody would coordinate anything."""
 
-    def _append(self, partition: int, data: bytes, done: Done) -> None:
+    def append_batch(self, partition: int, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
         name, replicas = TopicPartition(self.name, partition), self._broker.replicas
         hosted = replicas.partition(name)
         if hosted is None:
@@ -34,7 +35,7 @@ class ReplicatedTopic(InternalTopic):
             return
         try:
             hosted.ensure_enough_replicas()
-            info = replicas.append(name, data, AppendOrigin.COORDINATOR)
+            info = replicas.append(name, batch, AppendOrigin.COORDINATOR, guard)
         except MilepostError as error:
             done(error.code)
             return

@@ -6,7 +6,7 @@ Which fields of a message lead to one is found out once for each class, from its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from milepost.frozen import frozen
 from milepost.protocol.message import Message
@@ -29,6 +29,17 @@ class ErrorFields:
                 if value is not None:
                     fields.count(value if isinstance(value, list) else (value,), counts)
 
+    def counting(self, messages: Iterable[Message], counts: Counter[int]) -> Generator[None, None, None]:
+        """`count` for an answer that may be large: a pause after each message."""
+        for message in messages:
+            if self.has_code:
+                counts[message.error_code] += 1
+            for name, fields in self.inner:
+                value = getattr(message, name)
+                if value is not None:
+                    yield from fields.counting(value if isinstance(value, list) else (value,), counts)
+            yield
+
 
 KNOWN: dict[type[Message], ErrorFields] = {}
 
@@ -41,11 +52,24 @@ def error_fields(struct: Struct) -> ErrorFields:
 
 def count_errors(response: Message, counts: Counter[int]) -> None:
     """Add the codes of an answer, 0 among them; an answer that has no room for a code counts as one 0."""
-    cls = type(response)
-    fields = KNOWN.get(cls)
-    if fields is None:
-        fields = KNOWN[cls] = error_fields(cls._schema)
+    fields = fields_of(type(response))
     if fields.has_code or fields.inner:
         fields.count((response,), counts)
     else:
         counts[0] += 1
+
+
+def counting_errors(response: Message, counts: Counter[int]) -> Generator[None, None, None]:
+    """The same in pieces."""
+    fields = fields_of(type(response))
+    if fields.has_code or fields.inner:
+        yield from fields.counting((response,), counts)
+    else:
+        counts[0] += 1
+
+
+def fields_of(cls: type[Message]) -> ErrorFields:
+    fields = KNOWN.get(cls)
+    if fields is None:
+        fields = KNOWN[cls] = error_fields(cls._schema)
+    return fields

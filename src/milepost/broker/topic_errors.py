@@ -10,6 +10,10 @@ class InvalidTopic(MilepostError):
     exit_code = 2
 
 
+def colliding(name: str, other: str) -> InvalidTopic:
+    return InvalidTopic(f"topic {name} and topic {other} differ only in dots and underscores, which metrics cannot tell apart")
+
+
 class TopicExists(MilepostError):
     code = 36
     exit_code = 4

@@ -5,12 +5,14 @@ Logs, partitions and coordinators know no locks. Inline, one thread runs everyth
 run beside each other anyway, except while the kernel is at work.
 
 Two kinds of passers go first, before any data request that waits: requests of the control plane, which so wait for one data
-request at most, and tasks of the loop, behind which all sockets wait.
+request at most, and tasks of the loop, behind which all sockets wait. Within each kind they pass in the order in which they came: a
+long request, which leaves and comes back for each of its slices, lets all pass who came meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,15 +29,17 @@ class Turnstile:
         self._first_listener = first_listener
         self._condition = threading.Condition()
         self._is_taken = False
-        self._first_waiting = 0
+        self._first: deque[object] = deque()
+        self._others: deque[object] = deque()
 
     @contextmanager
     def passing(self, *, first: bool) -> Iterator[None]:
+        line, ticket = self._first if first else self._others, object()
         with self._condition:
-            self._first_waiting += first
-            while self._is_taken or (self._first_waiting and not first):
+            line.append(ticket)
+            while self._is_taken or (self._first or self._others)[0] is not ticket:
                 self._condition.wait()
-            self._first_waiting -= first
+            line.popleft()
             self._is_taken = True
         try:
             yield
@@ -70,6 +74,13 @@ class TurnstileLoop:
 
     def post(self, task: Callable[[], object]) -> None:
         self._loop.post(partial(self.run_in_turn, task))
+
+    def next_pass(self, task: Callable[[], object]) -> None:
+        self._loop.next_pass(partial(self._run_in_turn_last, task))
+
+    def _run_in_turn_last(self, task: Callable[[], object]) -> None:
+        with self._turnstile.passing(first=False):
+            task()
 
     def run_in_turn(self, task: Callable[..., object], *arguments: object) -> None:
         with self._turnstile.passing(first=True):

@@ -15,6 +15,7 @@ import click
 
 from milepost.cli.broker_properties import broker_properties
 from milepost.cli.serve import broker_config, labelled, log_to_second_stream, run
+from milepost.codec.text import counted
 
 if TYPE_CHECKING:
     from milepost.broker.attached import AttachedBroker
@@ -50,6 +51,7 @@ def lines(broker: AttachedBroker) -> Iterator[str]:
         yield labelled("in memory", recovery)
     for remark in broker.logs.remarks():
         yield labelled("note", remark)
+    yield labelled("checksums", broker.logs.checksums())
 
 
 def about(topic: TopicState, broker: AttachedBroker) -> str:
@@ -61,10 +63,6 @@ def about(topic: TopicState, broker: AttachedBroker) -> str:
         here = ranges([partition.name.partition for partition in partitions])
         text += f"; of its partitions 0-{topic.partitions - 1} only {here} {'is' if len(partitions) == 1 else 'are'} here"
     return text
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def ranges(numbers: list[int]) -> str:

@@ -39,7 +39,7 @@ def brokers(cluster: LocalCluster, seen: Overview) -> list[dict[str, Any]]:
         elif own.is_running:
             state = "running" if registered else "not registered"
         else:
-            state = "stopped" if registered is None else "gone, still registered"
+            state = own.ending if registered is None else f"{own.ending}, still registered"
         rows.append(
             {
                 "broker": number,

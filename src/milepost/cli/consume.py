@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from milepost.cli.bootstrap import bootstrap_server, connect
+from milepost.cli.output import Sentence
 from milepost.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.client.cluster import Cluster
     from milepost.client.consumer import Consumer
     from milepost.log.partition_name import TopicPartition
+    from milepost.record.records import Record
 
 FIELDS = ("timestamp", "partition", "offset", "key", "headers", "value")
 ISOLATION = ("read_uncommitted", "read_committed")
@@ -52,6 +54,7 @@ def fields(context: click.Context, parameter: click.Parameter, given: str) -> li
 @click.option(
     "--isolation", type=click.Choice(ISOLATION), default=ISOLATION[0], help="Only committed transactions, or all there is."
 )
+@click.option("--skip-damaged", is_flag=True, help="Go on behind records that cannot be read, and say which those are.")
 @click.option("--print", "shown", default="value", metavar="FIELDS", callback=fields, help=f"Which of {','.join(FIELDS)}.")
 @click.option("--separator", default="\t", metavar="TEXT", help="What stands between the fields. Default: a tab")
 @bootstrap_server
@@ -66,6 +69,7 @@ def command(
     timeout: float | None,
     group: str | None,
     isolation: str,
+    skip_damaged: bool,
     shown: list[str],
     separator: str,
     bootstrap: str,
@@ -89,7 +93,7 @@ def command(
         # An offset that was asked for and is not there is an error; one that a group left behind is not.
         reset = None if offset is not None else end
         with Consumer(cluster, positions, isolation=level, reset=reset) as consumer:
-            reader = Reading(consumer, RecordOutput(shown, separator, as_json), group)
+            reader = Reading(consumer, RecordOutput(shown, separator, as_json), group, skip_damaged)
             last_record = time.monotonic()
             while not stop.is_asked and reader.count != max_messages:
                 if reader.take(None if max_messages is None else max_messages - reader.count, wait(timeout, last_record)):
@@ -141,10 +145,11 @@ def starts(
 class Reading:
     """Records from a consumer to the output, and what was printed to the group."""
 
-    def __init__(self, consumer: Consumer, output: RecordOutput, group: str | None):
+    def __init__(self, consumer: Consumer, output: RecordOutput, group: str | None, skips_damaged: bool):
         self.consumer = consumer
         self.output = output
         self.group = group
+        self.skips_damaged = skips_damaged
         self.count = 0
         self._printed: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
@@ -152,7 +157,7 @@ class Reading:
     def take(self, most: int | None, seconds: float) -> int:
         """Print up to `most` of the records that come within `seconds`; how many."""
         before = self.count
-        for partition, records in self.consumer.poll(seconds).items():
+        for partition, records in self._poll(seconds).items():
             if most is not None:
                 records = records[: max(0, most - (self.count - before))]
             for record in records:
@@ -164,6 +169,20 @@ class Reading:
         if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
             self.commit()
         return self.count - before
+
+    def _poll(self, seconds: float) -> dict[TopicPartition, list[Record]]:
+        from milepost.client.damage import DamagedRecords
+
+        try:
+            return self.consumer.poll(seconds)
+        except DamagedRecords as damage:
+            if damage.next_offset is None:
+                raise
+            if not self.skips_damaged:
+                raise Sentence(f"{damage}: --skip-damaged goes on there", damage.exit_code) from damage
+            click.echo(f"warning: {damage}", err=True)
+            self.consumer.seek(damage.partition, damage.next_offset)
+            return {}
 
     def commit(self) -> None:
         from milepost.client.offsets import commit

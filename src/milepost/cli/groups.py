@@ -13,6 +13,7 @@ import click
 
 from milepost.cli.bootstrap import bootstrap_server, connect
 from milepost.cli.output import line_writer
+from milepost.codec.text import counted
 from milepost.errors import InvalidArgument, RequestFailed
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def ensure_inactive(cluster: Cluster, group: str) -> None:
         raise
     if not described.is_inactive:
         raise RequestFailed(
-            f"group {group} is {described.state} with {len(described.members)} members: stop them first, then reset it",
+            f"group {group} is {described.state} with {counted(len(described.members), 'member')}: stop them first, then reset it",
             ErrorCode.NON_EMPTY_GROUP,
         )
 
@@ -199,7 +200,7 @@ def write_text(group: GroupDescription, rows: list[PartitionLag]) -> None:
 
     write = line_writer()
     assignor = f", assignor {shown(group.assignor)}" if group.assignor else ""
-    write(f"group {shown(group.group_id)}: {group.state}, {group.group_type}, {len(group.members)} members{assignor}")
+    write(f"group {shown(group.group_id)}: {group.state}, {group.group_type}, {counted(len(group.members), 'member')}{assignor}")
     lines = [
         (
             row.partition.topic,

@@ -19,7 +19,7 @@ import click
 
 import milepost
 from milepost.cli.output import EXIT_IO, Sentence, failed_output
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, PipelineMistakes
 
 # What `milepost --help` says, in this order.
 COMMANDS = {
@@ -71,6 +71,8 @@ class CommandTable(click.Group):
             finally:
                 # Here a closed pipe can still be dealt with; at exit Python would complain.
                 sys.stdout.flush()
+        except PipelineMistakes as error:
+            raise Sentence(str(error), error.exit_code, error.lines) from error
         except MilepostError as error:
             raise Sentence(str(error), error.exit_code) from error
         except BrokenPipeError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -18,18 +18,20 @@ EXIT_CLOSED_PIPE = 141
 
 
 class Sentence(click.ClickException):
-    """An error that ends the program: one sentence on the second stream, one exit code."""
+    """An error that ends the program: one sentence on the second stream, or one for each of several mistakes; one exit code."""
 
-    def __init__(self, message: str, exit_code: int):
+    def __init__(self, message: str, exit_code: int, lines: Sequence[str] = ()):
         super().__init__(" ".join(message.split()))
         self.code = exit_code
+        self.lines = [" ".join(line.split()) for line in lines] or [self.message]
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
         return self.code
 
     def show(self, file: object = None) -> None:
-        click.echo(f"milepost: {self.message}", err=True)
+        for line in self.lines:
+            click.echo(f"milepost: {line}", err=True)
 
 
 def line_writer(err: bool = False) -> Callable[[str], None]:

@@ -18,6 +18,7 @@ import click
 from milepost.cli.bootstrap import bootstrap_server, connect
 from milepost.cli.key_values import pairs
 from milepost.cli.output import Sentence, line_writer
+from milepost.codec.text import counted
 from milepost.errors import InvalidArgument, MilepostError
 
 if TYPE_CHECKING:
@@ -141,5 +142,5 @@ class Acknowledged:
                 fields = {"topic": partition.topic, "partition": partition.partition, "first_offset": first, "last_offset": last}
                 write(json.dumps({**fields, "records": count}))
             else:
-                write(f"{partition}: {count} records, offsets {first} to {last}")
+                write(f"{partition}: {counted(count, 'record')}, " + (f"offset {first}" if first == last else f"offsets {first} to {last}"))
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from milepost.config.topic import LogConfig
 from milepost.inspect.decoders import shown
 from milepost.inspect.findings import counted
 from milepost.inspect.repair import Plan, plan_repair
-from milepost.inspect.repair_apply import apply_repair
+from milepost.inspect.repair_apply import apply_repair, ensure_unowned
 
 
 @click.command(name="repair", short_help="Say how to make a damaged directory whole; --apply does it.")
@@ -27,6 +27,8 @@ def command(directory: str, is_applied: bool, keep: str | None, as_json: bool, s
     Without --apply nothing is changed. Damaged bytes in the middle of a log become a gap in its offsets, so fetch them from a replica
     first if there is one. Exit code 1 while there is something to repair, or something that cannot be repaired.
     """
+    if is_applied:
+        ensure_unowned(directory)
     plan = plan_repair(directory, LogConfig.parse(settings))
     write = line_writer()
     for step in plan.steps:

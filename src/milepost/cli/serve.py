@@ -39,7 +39,9 @@ logger = logging.getLogger("milepost.cli")
 def command(data: str | None, port: int | None, config_file: str | None, properties: dict[str, str], verbose: bool) -> None:
     """Run a broker: any Kafka client can produce to it and consume from it."""
     # Here and not at the top: `milepost serve --help` needs no broker.
+    from milepost.broker.idle_collection import IdleCollection
     from milepost.broker.opening import broker_for
+    from milepost.log.load_report import summary
 
     log_to_second_stream(logging.INFO if verbose else logging.WARNING)
     if data is not None:
@@ -47,11 +49,14 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
     config = broker_config(properties, port, config_file)
     broker = broker_for(config)
     broker.start()
+    IdleCollection(broker.server.loop).start()
     lines = [labelled("data directory", ", ".join(config.directories))]
     if broker.taken_over:
         lines.append(
             labelled("taken over", f"{', '.join(broker.taken_over)}: found without settings, so nothing is deleted by age")
         )
+    if recovered := summary(broker.logs.reports.values()):
+        lines.append(labelled("recovered", recovered))
     run(broker, lines)
 
 
@@ -113,4 +118,5 @@ def warn(text: str) -> None:
 
 
 def log_to_second_stream(level: int) -> None:
-    logging.basicConfig(level=level, format="%(levelname)s %(message)s")
+    # As Kafka's own log begins a line.
+    logging.basicConfig(level=level, format="[%(asctime)s] %(levelname)s %(message)s")

@@ -13,6 +13,7 @@ import click
 from milepost.cli.bootstrap import bootstrap_server, connect
 from milepost.cli.key_values import pairs
 from milepost.cli.output import line_writer
+from milepost.codec.text import counted
 
 if TYPE_CHECKING:
     from milepost.client.cluster import Cluster
@@ -55,7 +56,8 @@ def create(
         fields = {"name": made.name, "partitions": made.partitions, "replication_factor": made.replication_factor}
         line_writer()(json.dumps(fields))
     else:
-        told = f" with {made.partitions} partitions, {made.replication_factor} of each" if made.partitions >= 0 else ""
+        sizes = f" with {counted(made.partitions, 'partition')}, {counted(made.replication_factor, 'replica')} each"
+        told = sizes if made.partitions >= 0 else ""
         line_writer()(f"created topic {made.name}{told}")
 
 
@@ -150,7 +152,7 @@ def write_text(topic: TopicInfo, changed: list[ConfigEntry]) -> None:
 
     write = line_writer()
     told = f", id {topic.topic_id_text}" if topic.topic_id_text else ""
-    write(f"topic {shown(topic.name)}: {len(topic.partitions)} partitions{told}")
+    write(f"topic {shown(topic.name)}: {counted(len(topic.partitions), 'partition')}{told}")
     for entry in changed:
         write(f"{shown(entry.name)}={shown(entry.value or '')}")
     rows = [

@@ -74,11 +74,12 @@ def get(path: str, zookeeper: str | None, data: str, as_json: bool) -> None:
         write(json.dumps(as_object(node)))
         return
     write(f"version {node.version}, czxid {node.czxid}{owner(node)}, children {node.children}")
-    content = parsed(node.data)
+    held = shown_data(node)
+    content = parsed(held)
     if isinstance(content, dict | list):
         write(json.dumps(content, indent=2, ensure_ascii=False))
-    elif node.data:
-        write(shown(node.data.decode(errors="backslashreplace")))
+    elif held:
+        write(shown(held.decode(errors="backslashreplace")))
 
 
 @command.command(name="watch")
@@ -104,6 +105,13 @@ def watch(path: str, zookeeper: str | None, data: str, max_changes: int | None, 
                 break
 
 
+def shown_data(node: Znode) -> bytes:
+    """All but the secret of the brokers: what is printed ends in terminals and tickets."""
+    from milepost.cluster.zookeeper.znodes import SECRET
+
+    return b'{"secret":"not shown"}' if node.path.endswith(SECRET) else node.data
+
+
 def parsed(content: bytes) -> Any:
     try:
         return json.loads(content)
@@ -119,8 +127,8 @@ def as_object(node: Znode) -> dict[str, object]:
         "czxid": node.czxid,
         "ephemeral_owner": node.ephemeral_owner,
         "children": node.children,
-        "content": parsed(node.data),
-        "data": node.data.decode(errors="backslashreplace"),
+        "content": parsed(shown_data(node)),
+        "data": shown_data(node).decode(errors="backslashreplace"),
     }
 
 
@@ -135,12 +143,9 @@ def branch(node: Znode, top: str) -> str:
 def summary(node: Znode) -> str:
     from milepost.codec.text import shown
 
-    content = parsed(node.data)
-    text = (
-        json.dumps(content, ensure_ascii=False)
-        if isinstance(content, dict | list)
-        else node.data.decode(errors="backslashreplace")
-    )
+    data = shown_data(node)
+    content = parsed(data)
+    text = json.dumps(content, ensure_ascii=False) if isinstance(content, dict | list) else data.decode(errors="backslashreplace")
     text = shown(text)
     if len(text) > WIDTH:
         text = f"{text[: WIDTH - 1]}…"

@@ -37,6 +37,7 @@ T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
 # A topic that was just created takes a moment to be known everywhere; one that was mistyped should not take long to be told.
 UNKNOWN_TOPIC_ATTEMPTS = 3
+SHOWN_TOPICS = 20
 
 
 class Cluster:
@@ -170,7 +171,20 @@ class Cluster:
             code = code if found is None else found.error_code
             if code not in RETRIABLE:
                 break
-        raise failed(f"topic {name}", code)
+        raise failed(f"topic {name}", code, self._topics_there() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None)
+
+    def _topics_there(self) -> str | None:
+        """For somebody who mistyped a name."""
+        try:
+            topics = self.refresh(None).topics.values()
+        except MilepostError:
+            return None
+        names = sorted(topic.name for topic in topics if not topic.is_internal and not topic.error_code)
+        if not names:
+            return "there are no topics"
+        more = f" and {len(names) - SHOWN_TOPICS} more" if len(names) > SHOWN_TOPICS else ""
+        there = "topic there is" if len(names) == 1 else "topics there are"
+        return f"the {there} {', '.join(names[:SHOWN_TOPICS])}{more}"
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]

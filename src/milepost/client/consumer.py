@@ -5,7 +5,8 @@ question (the broker answers when there is something), so one idle leader does n
 their own: an answer that is waited for does not stand before other requests.
 
 A position outside of the log is dealt with as `reset` says: go to the EARLIEST or the LATEST offset, or, without it, raise. When a
-leader moved or went away it is asked for again; after too many failures in a row the last error is raised.
+leader moved or went away it is asked for again; after too many failures in a row the last error is raised. Records that are damaged
+are DamagedRecords, once all before them were given; it says where to `seek`.
 
 Not a member of any group: see `offsets` for commits.
 """
@@ -19,18 +20,18 @@ from types import TracebackType
 
 from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
-from milepost.client.fetched import read_fetched
+from milepost.client.damage import FETCH_BY_NAME, DamagedRecords, from_batch_with, next_readable
+from milepost.client.fetched import Fetched, read_fetched
 from milepost.client.metadata import Node
 from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, by_topic, ends
 from milepost.client.retrying import failed, is_worth_another_try
-from milepost.errors import BrokerUnavailable, MilepostError
+from milepost.codec.buffer import Buffer
+from milepost.errors import BrokerUnavailable, MalformedMessage, MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.record.records import Record
 
-FETCH_BY_NAME = 12
-"""The last version of Fetch that names topics by name."""
 MAX_BYTES = 50 << 20
 PARTITION_MAX_BYTES = 1 << 20
 NO_SESSION = -1
@@ -180,9 +181,9 @@ class Consumer:
                     continue  # not asked for, or moved since
                 try:
                     if row.error_code:
-                        self._refused(partition, row)
+                        self._refused(asked.connection, partition, row)
                     elif row.records is not None and len(row.records):
-                        self._accept(partition, row, where, found)
+                        self._accept(asked.connection, partition, row, where, found)
                 except MilepostError as error:
                     errors.append(error)
         if len(errors) == before:
@@ -190,29 +191,58 @@ class Consumer:
 
     def _accept(
         self,
+        connection: Connection,
         partition: TopicPartition,
         row: FetchResponse.Response.Partition,
         where: str,
         found: dict[TopicPartition, list[Record]],
     ) -> None:
         position = self.positions[partition]
-        fetched = read_fetched(
-            row.records,
-            position,
-            [(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()],
-            is_committed_only=self.isolation == READ_COMMITTED,
-            where=f"{where}, {partition} from offset {position}",
-        )
+        assert row.records is not None, "there are some"
+
+        def read(data: Buffer) -> Fetched:
+            return read_fetched(
+                data,
+                position,
+                [(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()],
+                is_committed_only=self.isolation == READ_COMMITTED,
+                where=f"{where}, {partition} from offset {position}",
+                end=row.high_watermark,
+            )
+
+        try:
+            fetched = read(row.records)
+        except MalformedMessage as error:
+            sound = from_batch_with(row.records, position)
+            if sound is None:
+                raise self._damaged(connection, partition, row.records, row.high_watermark, str(error)) from error
+            fetched = read(sound)
         del self.positions[partition]
         self.positions[partition] = fetched.next_offset
         if fetched.records:
             found[partition] = fetched.records
 
-    def _refused(self, partition: TopicPartition, row: FetchResponse.Response.Partition) -> None:
+    def _damaged(
+        self, connection: Connection, partition: TopicPartition, data: Buffer, end: int, what: str
+    ) -> DamagedRecords:
+        position = self.positions[partition]
+        if end <= position:
+            end = ends(self.cluster, [partition], LATEST)[partition]
+        following = next_readable(self.cluster, connection, partition, position, end, data, self.isolation)
+        last = (end if following is None else following) - 1
+        behind = "and nothing behind them can" if following is None else f"{following} is the next that can"
+        return DamagedRecords(f"{what}; offsets {position} to {last} of {partition} cannot be read, {behind}", partition, following)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at `offset`, also after an error."""
+        self.positions[partition] = offset
+        self._error = None
+
+    def _refused(self, connection: Connection, partition: TopicPartition, row: FetchResponse.Response.Partition) -> None:
         position = self.positions[partition]
         what = f"fetch of {partition} at offset {position}"
         if row.error_code == ErrorCode.CORRUPT_MESSAGE:
-            raise failed(what, row.error_code, "the records there are damaged on the broker's disk; read on behind them")
+            raise self._damaged(connection, partition, b"", row.high_watermark, str(failed(what, row.error_code)))
         if row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise failed(what, row.error_code)
         if self.reset is not None:

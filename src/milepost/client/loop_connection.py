@@ -2,7 +2,8 @@
 
 For whoever lives on the loop already: a broker that talks to another one. `send` may be called at any time; the socket is connected by
 the first one, and requests that come before it is ready follow in order. With `negotiate` the broker's versions are asked for first, as
-`connection.Connection` does; without it every request names its version, as brokers do among themselves.
+`connection.Connection` does; without it every request names its version, as brokers do among themselves. With `prove` both ends prove
+before anything else that they know a secret (`protocol/scram`).
 
 Each request ends in exactly one call, on the loop's thread: `on_answer(response)` or `on_failure(error)`. Answers come in the order of
 the requests. A failure ends the connection, and with it every request that is open: nobody can say whose answer would come next. That
@@ -21,21 +22,42 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from milepost.client import versions
 from milepost.client.addresses import Address
 from milepost.client.versions import API_VERSIONS_VERSION, api_of
-from milepost.errors import BrokerUnavailable, MilepostError
+from milepost.errors import AuthenticationFailed, BrokerUnavailable, MilepostError
 from milepost.net.event_loop import READ, WRITE, EventLoop, Timer
-from milepost.protocol.apis import API_VERSIONS, Versions
+from milepost.protocol.apis import Versions
 from milepost.protocol.connection import DEFAULT_MAX_SIZE, ClientConnection
+from milepost.protocol.error_codes import error_name
 from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
+from milepost.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 OnAnswer = Callable[[Any], object]
 OnFailure = Callable[[MilepostError], object]
 RECEIVE_BYTES = 256 << 10
+SASL_HANDSHAKE_VERSION, SASL_AUTHENTICATE_VERSION = 1, 2
+
+
+class Exchange(Protocol):
+    """The client's end of a proof. Each method raises AuthenticationFailed when the other end does not know the secret."""
+
+    mechanism: str
+
+    def first(self) -> bytes: ...
+    def final(self, server_first: bytes) -> bytes: ...
+    def verify(self, server_final: bytes) -> object: ...
+
+
+class Prove(Protocol):
+    """How a connection is proven; one that need not be goes on as it is if the other end takes no proof."""
+
+    @property
+    def is_required(self) -> bool: ...
+    def exchange(self) -> Exchange: ...
 
 
 class _Open:
@@ -69,12 +91,14 @@ class LoopConnection:
         client_id: str | None = "milepost",
         timeout: float = 30.0,
         negotiate: bool = True,
+        prove: Prove | None = None,
         max_size: int = DEFAULT_MAX_SIZE,
     ):
         self.loop = loop
         self.address = address
         self.timeout = timeout
         self.versions: dict[int, Versions] | None = None if negotiate else {}
+        self._prove = prove
         self._frames = ClientConnection(client_id, max_size)
         self._waiting: deque[_Open] = deque()  # for the connection, or for the broker's versions
         self._sent: deque[_Open] = deque()
@@ -83,6 +107,7 @@ class LoopConnection:
         self._interest = WRITE
         self._socket: socket.socket | None = None
         self._is_connected = False
+        self._is_proven = False
         self._failure: MilepostError | None = None
         self._timer: Timer | None = None
 
@@ -148,10 +173,61 @@ class LoopConnection:
             return
         self._is_connected = True
         self._want(READ)
+        if self._prove is None:
+            self._on_proven()
+        else:
+            self._start_proof(self._prove)
+
+    def _start_proof(self, prove: Prove) -> None:
+        try:
+            exchange = prove.exchange()
+        except MilepostError as error:
+            self._fail(error)
+            return
+
+        def on_mechanism(response: Any) -> None:
+            if response.error_code == 0:
+                self._authenticate(exchange.first(), on_challenge)
+            elif prove.is_required:
+                self._not_proven(f"it takes no proof: {error_name(response.error_code)} ({response.error_code})")
+            else:
+                self._on_proven()
+
+        def on_challenge(server_first: bytes) -> None:
+            self._authenticate(exchange.final(server_first), on_signature)
+
+        def on_signature(server_final: bytes) -> None:
+            exchange.verify(server_final)
+            self._on_proven()
+
+        self._ask_first(SaslHandshakeRequest(mechanism=exchange.mechanism), SASL_HANDSHAKE_VERSION, on_mechanism)
+
+    def _authenticate(self, message: bytes, then: Callable[[bytes], object]) -> None:
+        def on_answer(response: Any) -> None:
+            if response.error_code:
+                self._not_proven(response.error_message or error_name(response.error_code))
+                return
+            try:
+                then(bytes(response.auth_bytes))
+            except AuthenticationFailed as error:
+                self._not_proven(str(error))
+
+        self._ask_first(SaslAuthenticateRequest(auth_bytes=message), SASL_AUTHENTICATE_VERSION, on_answer)
+
+    def _not_proven(self, reason: str) -> None:
+        self._fail(AuthenticationFailed(f"{self.address}: this connection is not proven to be of one cluster: {reason}"))
+
+    def _on_proven(self) -> None:
+        self._is_proven = True
         if self.versions is None:
             self._ask_versions(API_VERSIONS_VERSION)
         else:
             self._send_waiting()
+
+    def _ask_first(self, request: Message, version: int, on_answer: OnAnswer) -> None:
+        """Before everything that waits."""
+        deadline = self.loop.monotonic() + self.timeout
+        self._write(_Open(request, version, None, deadline, on_answer, lambda error: None), api_of(request).key, version)
 
     def _ask_versions(self, version: int, *, is_second: bool = False) -> None:
         def on_answer(response: Any) -> None:
@@ -166,14 +242,12 @@ class LoopConnection:
                 return
             self._send_waiting()
 
-        request = versions.question(version)
-        deadline = self.loop.monotonic() + self.timeout
-        self._write(_Open(request, version, None, deadline, on_answer, lambda error: None), API_VERSIONS, version)
+        self._ask_first(versions.question(version), version, on_answer)
 
     # Sending.
 
     def _send_waiting(self) -> None:
-        while self._waiting and self.versions is not None and self._failure is None:
+        while self._waiting and self._is_proven and self.versions is not None and self._failure is None:
             asked = self._waiting.popleft()
             api = api_of(asked.request)
             try:

@@ -230,7 +230,10 @@ def _ask_producer_id(connection: Connection) -> tuple[int, int]:
         InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)
     )
     if response.error_code:
-        raise failed("a producer id for an idempotent producer", response.error_code)
+        # The answer has no room for a reason; a broker of attached directories says so in answers to records.
+        is_refused = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        why = "it only reads (milepost attach), or gives you none: without idempotence none is needed" if is_refused else None
+        raise failed("a producer id for an idempotent producer", response.error_code, why)
     return response.producer_id, response.producer_epoch
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from milepost.cluster.change_log import Change
 from milepost.cluster.solo import KEPT, SoloCluster
 from milepost.cluster.view import TopicState
 from milepost.errors import KafkaStorage
@@ -37,8 +38,9 @@ class AttachedCluster(SoloCluster):
     def _load(self) -> None:
         """What is written down counts only for topics that are found."""
 
-    def save(self, undo: Callable[[], object] = lambda: None) -> None:
+    def _attempt(self, changes: list[Change]) -> OSError | None:
         """Nothing is written to attached directories."""
+        return None
 
     def adopt(
         self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None

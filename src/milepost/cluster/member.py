@@ -10,7 +10,8 @@
 A znode of this broker that is there already is of its own last session, which ZooKeeper ends soon, or another broker has its id: it is
 tried again for a little longer than a session lasts.
 
-What a controller says is believed when it is the one in ZooKeeper: its id and epoch are looked up once (`trust`).
+What a controller says is believed when it is the one in ZooKeeper and means this life of the broker: its id and epoch are looked up once,
+and the broker's epoch when it is another than expected (`fault_of_controller`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.cluster.zookeeper.unreadable import Unreadable
 from milepost.errors import MilepostError
+from milepost.protocol.error_codes import ErrorCode
+from milepost.replica.broker_proof import new_secret
 from milepost.replica.peers import Peers
 from milepost.replica.purgatory import Timers
 
@@ -49,6 +52,7 @@ class MemberSettings:
     session_seconds: float
     proposed_cluster_id: str
     may_be_controller: bool = True
+    new_secret: Callable[[], bytes] = new_secret
 
 
 class Member:
@@ -74,6 +78,7 @@ class Member:
         self.is_registered = False
         self.failure: Exception | None = None
         self.on_cluster_id: Callable[[str], object] = lambda cluster_id: None
+        self.on_secret: Callable[[bytes], object] = lambda secret: None
         self.on_settings: Callable[[settings.Stored], object] = lambda stored: None
         self.on_changed_settings: Callable[[str, dict[str, str]], object] = lambda entity, configs: None
         self.on_registered: Callable[[], object] = lambda: None
@@ -162,6 +167,7 @@ class Member:
         versions = self.settings.controller.versions
         yield from registration.make_nodes(versions)
         self.on_cluster_id((yield from registration.cluster_id(self.settings.proposed_cluster_id)))
+        self.on_secret((yield from registration.cluster_secret(self.settings.new_secret)))
         # The list of changes is watched before the settings are read: what comes in between is read twice, not missed.
         self._changes_seen = (yield from settings.watch_changes(self._changes_seen, self._clock.now_ms())).seen
         self.on_settings((yield from settings.read_all()))
@@ -285,32 +291,50 @@ class Member:
             self.controller.end()
             self.controller = None
 
-    def trust(self, controller_id: int, epoch: int, then: Callable[[bool], object]) -> None:
-        """Whether this is the controller that ZooKeeper names, or an older one (whose epoch says so)."""
-        if self._trusted is not None and (self._trusted == (controller_id, epoch) or epoch < self._trusted[1]):
-            then(True)
-            return
+    def fault_of_controller(
+        self, controller_id: int, controller_epoch: int, broker_epoch: int | None, then: Callable[[int], object]
+    ) -> None:
+        """What speaks against a request, by what ZooKeeper says now, as an error code; none is 0. `broker_epoch` is None where the
+        version of the request has no field for it.
 
-        def look() -> Steps[bool]:
-            if judged((yield [Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)])):
-                return True
-            # The server that we ask may not have heard of the election yet, and a controller that is refused does not say it again.
-            _, *found = yield [Sync(znodes.CONTROLLER_EPOCH), Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH)]
-            return judged(found)
+        An epoch that ZooKeeper knows nothing of is refused like an old one: no controller could name it.
+        """
+        if self._trusted is not None:
+            if controller_epoch < self._trusted[1]:
+                then(ErrorCode.STALE_CONTROLLER_EPOCH)
+                return
+            if self._trusted == (controller_id, controller_epoch) and broker_epoch in (None, self.broker_epoch):
+                then(ErrorCode.NONE)
+                return
+        mine = znodes.broker_path(self.broker_id)
 
-        def judged(found: Sequence[Result]) -> bool:
-            named, current = found
-            if not current.ok or not current.data.isdigit() or int(current.data) < epoch:
-                return False
-            if int(current.data) > epoch:
-                return True
+        def look() -> Steps[int]:
+            fault = judged((yield [Get(znodes.CONTROLLER), Get(znodes.CONTROLLER_EPOCH), Exists(mine)]))
+            if fault != ErrorCode.NONE:
+                # The server that we ask may not have heard of it yet, and a controller that is refused does not say it again.
+                _, *found = yield [
+                    Sync(znodes.CONTROLLER_EPOCH),
+                    Get(znodes.CONTROLLER),
+                    Get(znodes.CONTROLLER_EPOCH),
+                    Exists(mine),
+                ]
+                fault = judged(found)
+            return fault
+
+        def judged(found: Sequence[Result]) -> int:
+            named, current, registered = found
+            if not current.ok or not current.data.isdigit() or controller_epoch > int(current.data):
+                return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            if controller_epoch < int(current.data):
+                return ErrorCode.STALE_CONTROLLER_EPOCH
             if not named.ok or znodes.controller_id(named.data) != controller_id:
-                return False
-            self._trusted = (controller_id, epoch)
+                return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            self._trusted = (controller_id, controller_epoch)
             self.cluster.elected_id = controller_id
-            return True
+            epoch = registered.stat.czxid if registered.ok and registered.stat is not None else None
+            return ErrorCode.NONE if broker_epoch in (None, epoch) else ErrorCode.STALE_BROKER_EPOCH
 
-        self._runner.run(look(), then, lambda: then(False))
+        self._runner.run(look(), then, lambda: then(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
     # Being alive.
 

@@ -1,4 +1,4 @@
-"""How a broker joins: the nodes every cluster has, the cluster's id, and the broker's own ephemeral znode.
+"""How a broker joins: the nodes every cluster has, the cluster's id and secret, and the broker's own ephemeral znode.
 
 The creation zxid of /brokers/ids/N is the broker's epoch. Kafka makes the node empty and fills it in the same multi, so that its data
 version is 1; we do as it does. If the node is there already, it is a broker with our id, or our own session of a moment ago, which
@@ -7,11 +7,15 @@ ZooKeeper ends when its timeout has passed: whoever registers tries again until 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete, Error, Exists, Get, Multi, SetData
 from milepost.cluster.zookeeper.session import Steps
 from milepost.errors import InvalidConfiguration
+
+LEAST_SECRET_BYTES = 16
 
 
 class BrokerIdTaken(InvalidConfiguration):
@@ -52,6 +56,20 @@ def cluster_id(proposed: str) -> Steps[str]:
     known = znodes.parse_cluster_id(found.data) if found.ok else None
     if known is None:
         raise InvalidConfiguration(f"{znodes.CLUSTER_ID} holds {found.data[:80]!r}, which is no cluster id")
+    return known
+
+
+def cluster_secret(new_secret: Callable[[], bytes]) -> Steps[bytes]:
+    """What brokers prove themselves with (`replica/broker_proof`): what the first one made."""
+    (found,) = yield [Get(znodes.SECRET)]
+    if not found.ok:
+        yield from make_path(znodes.SECRET, znodes.secret(new_secret()))
+        (found,) = yield [Get(znodes.SECRET)]
+    known = znodes.parse_secret(found.data) if found.ok else None
+    if known is None or len(known) < LEAST_SECRET_BYTES:
+        raise InvalidConfiguration(
+            f"{znodes.SECRET} holds no secret of at least {LEAST_SECRET_BYTES} bytes: delete it, and the next broker makes another"
+        )
     return known
 
 

@@ -1,46 +1,82 @@
-"""A cluster of one broker, without ZooKeeper: what it must remember lies in one file beside its logs.
+"""A cluster of one broker, without ZooKeeper: what it must remember lies beside its logs (`change_log`).
 
-`milepost.cluster.json` in the first data directory (Kafka ignores it):
+The snapshot, `milepost.cluster.json`:
 
-    {"version": 1,
+    {"version": 2, "generation": 7,
      "topics": {"page_visits": {"id": "22 characters of base64", "partitions": 5, "config": {"retention.ms": "-1"}}},
+     "leaving": {"old_visits": "id"},               deleted topics some of whose directories may still be there
      "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
      "groups": {"readers": {"consumer.session.timeout.ms": "50000"}},
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
      "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
 
-It is replaced as a whole before a change is answered. Topics that are found on disk but not in the file (a directory
-that Kafka left behind) are taken in as they are: the id from `partition.metadata`, the partitions from the directory
-names.
+A change has one key, which says what it is, and takes the place of what was there:
+
+    {"topic": name, "id": .., "partitions": .., "config": ..}    a new topic, or one that is leaving and does not
+    {"partitions": name, "to": total}
+    {"config": name, "to": {...}}
+    {"leaving": name}                                            a topic that is deleted, and whose directories are about to go
+    {"gone": name}                                               they went
+    {"broker": name, "to": {...}}, {"group": name, "to": {...}}
+    {"quotas": {"user": null}, "to": {...}}                      of one entity; without values there are none any more
+    {"features": {...}}, {"next_producer_id": n}
+
+A change is durable before it is in force, and in force before it is answered. The directories of a topic are made after the change that
+makes it, and go after the one that deletes it: a start makes those that are missing, and takes away those that are left.
+
+Topics that are found on disk but not written down (a directory that Kafka left behind) are taken in as they are: the id from
+`partition.metadata`, the partitions from the directory names.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from milepost.clock import SystemClock
+from milepost.cluster.change_log import VERSION, Change, ChangeLog
 from milepost.cluster.view import ClusterView, TopicState
 from milepost.errors import KafkaStorage
-from milepost.files import Disk, read_file, replace_file
+from milepost.files import Disk
 from milepost.log.partition_metadata import random_topic_id, topic_id_bytes
 from milepost.log.partition_name import TopicPartition
+from milepost.log.scheduler import Lane, Scheduler
 
-FILE_NAME = "milepost.cluster.json"
-VERSION = 1
+logger = logging.getLogger("milepost.cluster")
+
 PRODUCER_ID_BLOCK = 1000
+SMALLEST_SNAPSHOT_AFTER = 1 << 20
+"""Bytes of changes. Fewer are read faster than a snapshot is written."""
 # Settings of a topic whose own are not known: nothing is thrown away.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 
+Subscribe = Callable[[Callable[[], object]], object]
+
 
 class SoloCluster(ClusterView):
-    def __init__(self, directory: str, disk: Disk, rng: random.Random, cluster_id: str, node_id: int):
+    def __init__(
+        self,
+        directory: str,
+        disk: Disk,
+        rng: random.Random,
+        cluster_id: str,
+        node_id: int,
+        scheduler: Scheduler | None = None,
+    ):
         super().__init__(cluster_id, node_id)
-        self.path = f"{directory}/{FILE_NAME}"
-        self.disk = disk
         self.rng = rng
+        self.change_count = 0
+        """Since the start; the snapshot that it began with is none."""
+        self._changes = ChangeLog(directory, disk)
+        self._scheduler = scheduler or Scheduler(SystemClock())
+        self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, Any]] = {}
+        self._unfinished = 0
+        self._is_writing_snapshot = False
         self._next_producer_id = 0
         self._producer_ids_left = 0
         self._load()
@@ -48,50 +84,187 @@ class SoloCluster(ClusterView):
     # Remembering.
 
     def _load(self) -> None:
+        content, changes = self._changes.read()
         try:
-            data = read_file(self.disk, self.path)
-        except FileNotFoundError:
-            return
-        try:
-            content = json.loads(data)
-            for name, topic in content["topics"].items():
-                self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
-            self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
-            self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
-            self.client_quotas = list(content["quotas"])
-            features = content.get("features", {"epoch": 0, "levels": {}})
-            self.features_epoch = int(features["epoch"])
-            self.feature_levels = {str(name): int(level) for name, level in features["levels"].items()}
-            self._next_producer_id = int(content["next_producer_id"])
+            if content is not None:
+                self._take_snapshot(content)
+            self._take_all(changes)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise KafkaStorage(
-                f"{self.path}: not what this broker wrote ({error}); restore it, or move it away to start without topics"
-            ) from error
+            raise self._changes.damaged(error) from error
 
-    def save(self, undo: Callable[[], object] = lambda: None) -> None:
-        """Write everything down. What cannot be written is undone: it would be gone after a restart."""
-        content = {
-            "version": VERSION,
-            "topics": {
-                topic.name: {"id": topic.topic_id_text, "partitions": topic.partitions, "config": topic.configs}
-                for topic in self.topics.values()
-            },
-            "brokers": self.broker_configs,
-            "groups": self.group_configs,
-            "quotas": self.client_quotas,
-            "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
-            "next_producer_id": self._next_producer_id,
-        }
-        try:
-            replace_file(self.disk, self.path, json.dumps(content, indent=1, sort_keys=True).encode())
-        except OSError as error:
-            undo()
-            raise KafkaStorage(f"{self.path}: cannot be written ({error}); nothing has been changed") from error
+    def _take_snapshot(self, content: dict[str, Any]) -> None:
+        for name, topic in content["topics"].items():
+            self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
+        self.leaving = dict(content.get("leaving", {}))
+        self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
+        self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
+        self._quotas = {entity_key(entry["entity"]): entry for entry in content["quotas"]}
+        self.client_quotas = list(self._quotas.values())
+        self._take_features(content.get("features", {"epoch": 0, "levels": {}}))
+        self._next_producer_id = int(content["next_producer_id"])
+
+    def _take_features(self, features: dict[str, Any]) -> None:
+        self.features_epoch = int(features["epoch"])
+        self.feature_levels = {str(name): int(level) for name, level in features["levels"].items()}
+
+    def _take_all(self, changes: list[Change]) -> None:
+        for change in changes:
+            self._take(change)
+        self.change_count += len(changes)
+        if any("quotas" in change for change in changes):
+            self.client_quotas = list(self._quotas.values())
+
+    def _take(self, change: Change) -> None:
+        match change:
+            case {"topic": name}:
+                self.leaving.pop(name, None)
+                self._remember(name, change["id"], change["partitions"], change["config"])
+            case {"partitions": name}:
+                self.topics[name].partitions = change["to"]
+            case {"config": name}:
+                self.topics[name].configs = change["to"]
+            case {"leaving": name}:
+                self.leaving[name] = self.topics[name].topic_id_text
+                self._remove(self.topics[name])
+            case {"gone": name}:
+                del self.leaving[name]
+            case {"broker": name}:
+                self.broker_configs = {**self.broker_configs, name: change["to"]}
+            case {"group": name}:
+                self.group_configs[name] = change["to"]
+                if not change["to"]:
+                    del self.group_configs[name]
+            case {"quotas": entity}:
+                self._quotas[entity_key(entity)] = {"entity": entity, "values": change["to"]}
+                if not change["to"]:
+                    del self._quotas[entity_key(entity)]
+            case {"features": features}:
+                self._take_features(features)
+            case {"next_producer_id": producer_id}:
+                self._next_producer_id = producer_id
+            case _:
+                raise KeyError(f"{json.dumps(change)[:80]} is no change that is known here")
 
     def _remember(self, name: str, topic_id: str, partitions: int, configs: Mapping[str, str]) -> TopicState:
         topic = TopicState(name, topic_id_bytes(topic_id, name), topic_id, partitions, dict(configs))
         self._add(topic)
         return topic
+
+    def save(self, changes: list[Change]) -> None:
+        """Changes that are in force when this returns. Those that cannot be written are not made: a restart would undo them."""
+        self.settle()
+        if changes:
+            self._changed(changes, self._attempt(changes))
+
+    def saving(self, changes: list[Change]) -> Generator[Subscribe, None, None]:
+        """The same in the manner of `broker/slices`: nobody waits for the disk but whoever wants the changes. They are made also if the
+        request that wanted them ends meanwhile."""
+        if not changes:
+            return
+        outcome: list[KafkaStorage] = []
+
+        def subscribe(resume: Callable[[], object]) -> None:
+            def ended(error: OSError | None) -> None:
+                self._unfinished -= 1
+                try:
+                    self._changed(changes, error)
+                except KafkaStorage as refusal:
+                    outcome.append(refusal)
+                finally:
+                    resume()
+
+            self._unfinished += 1
+            self._scheduler.aside(partial(self._attempt, changes), ended, ended)
+
+        yield subscribe
+        if outcome:
+            raise outcome[0]
+
+    def settle(self) -> None:
+        """Wait for changes that are being written: what they change is in force after it."""
+        self._scheduler.settle(lambda: not self._unfinished)
+
+    def _attempt(self, changes: list[Change]) -> OSError | None:
+        try:
+            self._changes.append(changes)
+        except OSError as error:
+            return error
+        return None
+
+    def _changed(self, changes: list[Change], error: OSError | None) -> None:
+        if error is not None:
+            raise KafkaStorage(f"{self._changes.path}: a change cannot be written ({error}); nothing has been changed") from error
+        self._take_all(changes)
+        log = self._changes
+        if log.bytes_since_snapshot > max(SMALLEST_SNAPSHOT_AFTER, 2 * log.snapshot_bytes):
+            self._write_snapshot()
+
+    # Snapshots.
+
+    def _write_snapshot(self) -> None:
+        """Begin with one, unless there is something on its way that it would have to have."""
+        if self._unfinished or self._is_writing_snapshot:
+            return
+        self._is_writing_snapshot = True
+        generation = self._changes.begin_snapshot()
+        pieces = self._snapshot_pieces(generation)
+
+        def work() -> int:
+            return self._changes.write_snapshot(generation, "".join(pieces).encode())
+
+        def written(size: int) -> None:
+            self._is_writing_snapshot = False
+            self._changes.snapshot_bytes = size
+
+        def failed(error: OSError) -> None:
+            # Nothing is lost: all changes since the last one are still there.
+            self._is_writing_snapshot = False
+            logger.warning(
+                "%s: cannot be replaced: %s; the changes since the last time are kept beside it", self._changes.path, error
+            )
+
+        self._scheduler.aside(work, written, failed, Lane.BULK)
+
+    def _snapshot_pieces(self, generation: int) -> Iterable[str]:
+        """The text of a snapshot as everything is now. It is made when it is asked for, a topic at a time, on whatever thread."""
+        topics = [(topic.name, topic.topic_id_text, topic.partitions, topic.configs) for topic in self.topics.values()]
+        groups = dict(self.group_configs)
+        head = {
+            "version": VERSION,
+            "generation": generation,
+            "leaving": dict(self.leaving),
+            "brokers": self.broker_configs,
+            "quotas": self.client_quotas,
+            "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
+            "next_producer_id": self._next_producer_id,
+        }
+
+        def pieces() -> Iterable[str]:
+            yield json.dumps(head)[:-1]
+            for key, entries in (
+                ("groups", groups.items()),
+                (
+                    "topics",
+                    ((name, {"id": text, "partitions": count, "config": configs}) for name, text, count, configs in topics),
+                ),
+            ):
+                yield f',\n"{key}": {{'
+                separator = "\n"
+                for name, content in entries:
+                    yield f"{separator}{json.dumps(name)}: {json.dumps(content)}"
+                    separator = ",\n"
+                yield "}"
+            yield "}\n"
+
+        return pieces()
+
+    def close(self) -> None:
+        """Leave one file behind, for a start that has nothing to replay and for whoever wants to read it."""
+        self.settle()
+        if self._changes.bytes_since_snapshot:
+            self._write_snapshot()
+
+    # Topics.
 
     def adopt(
         self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
@@ -102,71 +275,39 @@ class SoloCluster(ClusterView):
             if partition.topic not in self.topics:
                 most, known_id = strangers.get(partition.topic, (0, None))
                 strangers[partition.topic] = (max(most, partition.partition + 1), known_id or topic_id)
-        for name, (partitions, topic_id) in strangers.items():
-            self._remember(name, topic_id or random_topic_id(self.rng), partitions, (configs or {}).get(name, KEPT))
-        if strangers:
-            self.save()
+        self.save(
+            [
+                self.new_topic(name, partitions, (configs or {}).get(name, KEPT), topic_id)
+                for name, (partitions, topic_id) in strangers.items()
+            ]
+        )
         return list(strangers)
 
-    # Topics.
+    def new_topic(self, name: str, partitions: int, configs: Mapping[str, str], topic_id: str | None = None) -> Change:
+        return {
+            "topic": name,
+            "id": topic_id or random_topic_id(self.rng),
+            "partitions": partitions,
+            "config": dict(configs),
+        }
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> TopicState:
-        topic = self._remember(name, random_topic_id(self.rng), partitions, configs or {})
-        self.save(lambda: self._remove(topic))
-        return topic
+    def keep(self, change: Change) -> None:
+        """Have a topic that was leaving and could not go, though that cannot be written down: it is tried again at the next start."""
+        self._take(change)
 
-    def delete_topic(self, name: str) -> TopicState:
-        topic = self.topics[name]
-        self._remove(topic)
-        self.save(lambda: self._add(topic))
-        return topic
+    # Quotas, features and producer ids.
 
-    def add_partitions(self, name: str, total: int) -> None:
-        topic = self.topics[name]
-        before, topic.partitions = topic.partitions, total
-        self.save(lambda: setattr(topic, "partitions", before))
-
-    def alter_topic_config(self, name: str, configs: Mapping[str, str]) -> None:
-        topic = self.topics[name]
-        before, topic.configs = topic.configs, dict(configs)
-        self.save(lambda: setattr(topic, "configs", before))
-
-    # Brokers, groups and clients.
-
-    def alter_broker_config(self, name: str, configs: Mapping[str, str]) -> None:
-        """Of a broker by its id, or of all brokers under ""."""
-        before, self.broker_configs = self.broker_configs, {**self.broker_configs, name: dict(configs)}
-        self.save(lambda: setattr(self, "broker_configs", before))
-
-    def alter_group_config(self, name: str, configs: Mapping[str, str]) -> None:
-        """Of a group, whether there is one of that name or not."""
-        before, self.group_configs = self.group_configs, {**self.group_configs, name: dict(configs)}
-        if not configs:
-            del self.group_configs[name]
-        self.save(lambda: setattr(self, "group_configs", before))
-
-    def alter_client_quotas(self, quotas: list[dict[str, Any]]) -> None:
-        before, self.client_quotas = self.client_quotas, quotas
-        self.save(lambda: setattr(self, "client_quotas", before))
+    def quotas_of(self, entity: Mapping[str, str | None]) -> Mapping[str, float]:
+        entry = self._quotas.get(entity_key(entity))
+        return entry["values"] if entry else {}
 
     def update_features(self, levels: Mapping[str, int]) -> None:
-        before = self.feature_levels, self.features_epoch
-
-        def undo() -> None:
-            self.feature_levels, self.features_epoch = before
-
-        self.feature_levels = {**self.feature_levels, **levels}
-        self.features_epoch += 1
-        self.save(undo)
-
-    # Producer ids.
+        self.save([{"features": {"epoch": self.features_epoch + 1, "levels": {**self.feature_levels, **levels}}}])
 
     def allocate_producer_id(self) -> int:
         """A producer id nobody had before. A block of them is claimed at a time, so that a crash loses ids and never repeats one."""
         if not self._producer_ids_left:
-            before = self._next_producer_id
-            self._next_producer_id += PRODUCER_ID_BLOCK
-            self.save(lambda: setattr(self, "_next_producer_id", before))
+            self.save([{"next_producer_id": self._next_producer_id + PRODUCER_ID_BLOCK}])
             self._producer_ids_left = PRODUCER_ID_BLOCK
         self._producer_ids_left -= 1
         return self._next_producer_id - self._producer_ids_left - 1
@@ -174,7 +315,9 @@ class SoloCluster(ClusterView):
     def skip_producer_ids(self, known: int) -> None:
         """Give away no id up to `known`: somebody has it."""
         if known >= self._next_producer_id:
-            before = self._next_producer_id
-            self._next_producer_id = (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
-            self.save(lambda: setattr(self, "_next_producer_id", before))
+            self.save([{"next_producer_id": (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK}])
             self._producer_ids_left = 0
+
+
+def entity_key(entity: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
+    return tuple(sorted(entity.items()))

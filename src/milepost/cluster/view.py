@@ -27,6 +27,8 @@ class ClusterView:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.topics: dict[str, TopicState] = {}
+        self.leaving: dict[str, str] = {}
+        """Deleted topics by name, with their ids, until their directories are gone."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By the id of a broker; "" stands for all of them."""
         self.group_configs: dict[str, dict[str, str]] = {}
@@ -34,6 +36,11 @@ class ClusterView:
         self.feature_levels: dict[str, int] = {}
         self.features_epoch = 0
         self._by_id: dict[bytes, TopicState] = {}
+        self._by_metric_name: dict[str, str] = {}
+
+    def collision_of(self, name: str) -> str | None:
+        """A topic whose name differs from this one only in dots and underscores, which metrics cannot tell apart."""
+        return self._by_metric_name.get(metric_name(name))
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._by_id.get(topic_id)
@@ -52,9 +59,16 @@ class ClusterView:
 
     def _add(self, topic: TopicState) -> None:
         self.topics[topic.name] = topic
+        self._by_metric_name[metric_name(topic.name)] = topic.name
         if topic.topic_id != NO_TOPIC_ID:
             self._by_id[topic.topic_id] = topic
 
     def _remove(self, topic: TopicState) -> None:
         del self.topics[topic.name]
+        if self.collision_of(topic.name) == topic.name:
+            del self._by_metric_name[metric_name(topic.name)]
         self._by_id.pop(topic.topic_id, None)
+
+
+def metric_name(topic: str) -> str:
+    return topic.replace(".", "_")

@@ -23,7 +23,7 @@ import zlib
 
 from milepost.codec import lz4_frame, xerial, zstd_frame
 from milepost.codec.buffer import Buffer
-from milepost.errors import InvalidArgument, InvalidRecord, UnsupportedCompressionType
+from milepost.errors import DecompressedTooLarge, InvalidArgument, InvalidRecord, UnsupportedCompressionType
 
 # The largest batch a broker takes by default is 1 MiB compressed; zstd can make 32 GiB of that.
 DEFAULT_MAX_DECOMPRESSED = 128 * 1024 * 1024
@@ -62,12 +62,12 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, *, magic: int
     return zstd_frame.compress(data, level)
 
 
-def decompress(codec: Codec, data: Buffer, *, max_size: int = DEFAULT_MAX_DECOMPRESSED, magic: int = 2) -> bytes:
-    """What `compress` was given, if that is at most `max_size` bytes; InvalidRecord otherwise."""
+def decompress(codec: Codec, data: Buffer, *, max_size: int = DEFAULT_MAX_DECOMPRESSED, magic: int = 2) -> Buffer:
+    """What `compress` was given, if that is at most `max_size` bytes; InvalidRecord otherwise (DecompressedTooLarge if that is why)."""
     codec = _known(codec)
     if codec is Codec.NONE:
         if len(data) > max_size:
-            raise InvalidRecord(f"none: the stream has {len(data)} bytes, {max_size} are allowed")
+            raise DecompressedTooLarge(f"none: the stream has {len(data)} bytes, {max_size} are allowed")
         return bytes(data)
     if codec is Codec.GZIP:
         return _gunzip(data, max_size)
@@ -124,7 +124,7 @@ def _gunzip(data: Buffer, max_size: int) -> bytes:
                 raise InvalidRecord(f"gzip: the member at byte {member} is damaged: {error}") from None
             size += len(part)
             if size > max_size:
-                raise InvalidRecord(f"gzip: the stream is larger than the {max_size} bytes allowed")
+                raise DecompressedTooLarge(f"gzip: the stream is larger than the {max_size} bytes allowed")
             parts.append(part)
             position = min(position + step, len(view))
             step *= 2

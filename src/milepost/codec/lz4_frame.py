@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import cramjam
 
 from milepost.codec.buffer import Buffer
-from milepost.errors import InvalidRecord
+from milepost.errors import DecompressedTooLarge, InvalidRecord
 
 MAGIC = b"\x04\x22\x4d\x18"
 VERSION_1 = 0x40
@@ -105,7 +105,7 @@ def _high_blocks(view: memoryview, level: int) -> Iterator[bytes]:
         yield bytes(frame[start - 4 : start + size])
 
 
-def decompress(data: Buffer, max_size: int, *, ignore_header_checksum: bool = False) -> bytes:
+def decompress(data: Buffer, max_size: int, *, ignore_header_checksum: bool = False) -> bytearray:
     view = memoryview(data)
     flg, bd, position = _read_header(view, ignore_header_checksum)
     max_block = 1 << (8 + 2 * (bd >> 4))
@@ -114,24 +114,25 @@ def decompress(data: Buffer, max_size: int, *, ignore_header_checksum: bool = Fa
     # Blocks say their compressed size only; no block may grow past `max_block`, nor 255-fold.
     bound = sum(size if stored else min(max_block, size * MAX_RATIO) for _, size, stored in blocks)
     out = bytearray(min(bound, max_size + max_block))
-    room = memoryview(out)
     written = 0
-    for start, size, stored in blocks:
-        block = view[start : start + size]
-        target = room[written : written + max_block]
-        try:
-            if checksum_size:
-                written += _checked_block(view[start - 4 : start + size + checksum_size], bd, target)
-            elif stored:
-                target[:size] = block
-                written += size
-            else:
-                written += cramjam.lz4.decompress_block_into(block, target, output_len=len(target))
-        except cramjam.DecompressionError as error:
-            raise InvalidRecord(f"lz4: the block of {size} bytes at byte {start} is damaged: {error}") from None
-        if written > max_size:
-            raise InvalidRecord(f"lz4: the stream is larger than the {max_size} bytes allowed")
-    return bytes(room[:written])
+    with memoryview(out) as room:
+        for start, size, stored in blocks:
+            block = view[start : start + size]
+            with room[written : written + max_block] as target:
+                try:
+                    if checksum_size:
+                        written += _checked_block(view[start - 4 : start + size + checksum_size], bd, target)
+                    elif stored:
+                        target[:size] = block
+                        written += size
+                    else:
+                        written += cramjam.lz4.decompress_block_into(block, target, output_len=len(target))
+                except cramjam.DecompressionError as error:
+                    raise InvalidRecord(f"lz4: the block of {size} bytes at byte {start} is damaged: {error}") from None
+            if written > max_size:
+                raise DecompressedTooLarge(f"lz4: the stream is larger than the {max_size} bytes allowed")
+    del out[written:]  # in place: a copy would take the memory of a second one
+    return out
 
 
 def _checked_block(framed: memoryview, bd: int, target: memoryview) -> int:

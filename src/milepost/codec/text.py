@@ -22,6 +22,11 @@ def text_of(content: bytes) -> str:
     return _escaped(content.decode("utf-8", "replace"))
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 partition`, `2 partitions`, `3 indexes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _escaped(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub(_escape, text)
 

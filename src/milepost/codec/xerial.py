@@ -19,7 +19,7 @@ import struct
 import cramjam
 
 from milepost.codec.buffer import Buffer
-from milepost.errors import InvalidRecord
+from milepost.errors import DecompressedTooLarge, InvalidRecord
 
 MAGIC = b"\x82SNAPPY\x00"
 HEADER = MAGIC + struct.pack(">ii", 1, 1)
@@ -39,12 +39,12 @@ def compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: Buffer, max_size: int) -> bytes:
+def decompress(data: Buffer, max_size: int) -> bytearray:
     view = memoryview(data)
     blocks = _chunks(view) if view[:8] == MAGIC else [view]
     sizes = [_declared_size(block) for block in blocks]
     if sum(sizes) > max_size:
-        raise InvalidRecord(f"snappy: the stream declares {sum(sizes)} bytes, {max_size} are allowed")
+        raise DecompressedTooLarge(f"snappy: the stream declares {sum(sizes)} bytes, {max_size} are allowed")
     out = bytearray(sum(sizes))
     room = memoryview(out)
     position = 0
@@ -54,7 +54,7 @@ def decompress(data: Buffer, max_size: int) -> bytes:
         except cramjam.DecompressionError as error:
             raise InvalidRecord(f"snappy: a block of {len(block)} bytes is damaged: {error}") from None
         position += size
-    return bytes(out)
+    return out
 
 
 def _chunks(view: memoryview) -> list[memoryview]:

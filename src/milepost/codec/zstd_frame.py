@@ -21,7 +21,7 @@ from __future__ import annotations
 import cramjam
 
 from milepost.codec.buffer import Buffer
-from milepost.errors import InvalidRecord
+from milepost.errors import DecompressedTooLarge, InvalidRecord
 
 MAGIC = 0xFD2FB528
 SKIPPABLE_MAGIC = 0x184D2A50  # the low 4 bits are free
@@ -36,7 +36,7 @@ def compress(data: Buffer, level: int = DEFAULT_LEVEL) -> bytes:
     return bytes(cramjam.zstd.compress(memoryview(data), level=level))
 
 
-def decompress(data: Buffer, max_size: int) -> bytes:
+def decompress(data: Buffer, max_size: int) -> bytearray:
     view = memoryview(data)
     bound = _output_bound(view, max_size)
     out = bytearray(min(bound, max_size))
@@ -44,9 +44,10 @@ def decompress(data: Buffer, max_size: int) -> bytes:
         size = int(cramjam.zstd.decompress_into(view, out))
     except cramjam.DecompressionError as error:
         if bound > max_size and "write whole buffer" in str(error):
-            raise InvalidRecord(f"zstd: the stream is larger than the {max_size} bytes allowed") from None
+            raise DecompressedTooLarge(f"zstd: the stream is larger than the {max_size} bytes allowed") from None
         raise InvalidRecord(f"zstd: the stream of {len(view)} bytes is damaged: {error}") from None
-    return bytes(memoryview(out)[:size])
+    del out[size:]  # in place: a copy would take the memory of a second one
+    return out
 
 
 def _output_bound(view: memoryview, max_size: int) -> int:

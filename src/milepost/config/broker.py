@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from milepost.config.configuration import Configuration, properties
 from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, I, L, S, Value, declare
+from milepost.config.listeners import PROTOCOLS, check_listeners
 from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
 from milepost.errors import InvalidConfiguration
 from milepost.frozen import frozen
@@ -25,6 +26,7 @@ MIB = 1 << 20
 @frozen
 class BrokerConfig(Configuration):
     kind: ClassVar[str] = "broker property"
+    has_promises: ClassVar[bool] = True
 
     # Where the logs are.
     log_dirs: tuple[str, ...] | None = declare(LIST, None, "data directories; without them log.dir", nullable=True)
@@ -107,10 +109,17 @@ class BrokerConfig(Configuration):
     )
     listener_security_protocol_map: tuple[str, ...] = declare(
         LIST,
-        (),
-        "NAME:PLAINTEXT for listeners with names of their own",
-        pattern=r"[A-Za-z0-9_.-]+:PLAINTEXT",
-        pattern_doc="NAME:PLAINTEXT",
+        tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
+        "the protocol of each listener's name; no listener may have another one than PLAINTEXT",
+        pattern=rf"(?i:[A-Z0-9_.-]+:({'|'.join(PROTOCOLS)}))",
+        pattern_doc=f"NAME:PROTOCOL pairs between commas, each protocol one of {', '.join(PROTOCOLS)}",
+    )
+    security_inter_broker_protocol: str | None = declare(
+        S,
+        None,
+        "the protocol of the listener for other brokers; only without inter.broker.listener.name",
+        choices=("PLAINTEXT",),
+        nullable=True,
     )
 
     # The cluster.
@@ -126,6 +135,9 @@ class BrokerConfig(Configuration):
     )
     broker_rack: str | None = declare(S, None, "where this broker stands: replicas are spread over racks", nullable=True)
     inter_broker_protocol_version: str = declare(S, "3.9", "how brokers talk to each other, 2.3 to 3.9")
+    milepost_broker_proof_required: bool = declare(
+        B, True, "ours: other brokers have to prove that they are; false in a cluster with brokers of Apache Kafka, which cannot"
+    )
     auto_leader_rebalance_enable: bool = declare(B, True, "give preferred leaders their partitions back")
     leader_imbalance_check_interval_seconds: int = declare(L, 300, "time between two looks at the balance", low=1)
     leader_imbalance_per_broker_percentage: int = declare(I, 10, "share of a broker's partitions that others may lead", low=0)
@@ -195,6 +207,10 @@ class BrokerConfig(Configuration):
     delete_topic_enable: bool = declare(B, True, "may topics be deleted")
     fetch_max_bytes: int = declare(I, 57_671_680, "most bytes of one fetch answer", low=1024)
     max_incremental_fetch_session_cache_slots: int = declare(I, 1000, "fetch sessions that are kept", low=0)
+    milepost_fetch_session_cache_partitions: int = declare(I, 100_000, "ours: partitions in all fetch sessions together", low=0)
+    milepost_produce_max_decompressed_bytes: int = declare(
+        L, 33_554_432, "ours: most bytes that each MB of a produce request may be decompressed to, and a smaller request", low=1
+    )
 
     # Groups.
     group_initial_rebalance_delay_ms: int = declare(I, 3000, "how long an empty group waits for more members")
@@ -207,9 +223,17 @@ class BrokerConfig(Configuration):
     group_consumer_max_session_timeout_ms: int = declare(I, 60_000, "most that may be set for a group", low=1)
     group_consumer_min_heartbeat_interval_ms: int = declare(I, 5000, "least that may be set for a group", low=1)
     group_consumer_max_heartbeat_interval_ms: int = declare(I, 15_000, "most that may be set for a group", low=1)
+    group_consumer_assignment_interval_ms: int = declare(
+        I, 1000, "least time between two assignments of a consumer group; 0: at once", low=0
+    )
+    group_consumer_min_assignment_interval_ms: int = declare(I, 0, "least that may be set for a group", low=0)
+    group_consumer_max_assignment_interval_ms: int = declare(I, 15_000, "most that may be set for a group", low=0)
     group_consumer_max_size: int = declare(I, 2**31 - 1, "most members of a consumer group", low=1)
     group_consumer_assignors: tuple[str, ...] = declare(
-        LIST, ("uniform", "range"), "assignors of the consumer protocol, the first is the default"
+        LIST,
+        ("uniform", "range"),
+        "assignors of the consumer protocol, the first is the default",
+        choices=("uniform", "range"),
     )
     group_consumer_migration_policy: str = declare(
         S,
@@ -243,6 +267,7 @@ class BrokerConfig(Configuration):
     def check(self) -> None:
         if not self.directories:
             raise InvalidConfiguration("log.dirs and log.dir are both empty: name at least one data directory.")
+        check_listeners(self)
         if self.retention_ms == 0:
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
@@ -251,6 +276,15 @@ class BrokerConfig(Configuration):
             raise InvalidConfiguration(
                 f"queued.max.request.bytes = {self.queued_max_request_bytes} is below socket.request.max.bytes = "
                 f"{self.socket_request_max_bytes}: raise the first, lower the second, or give -1 for no limit."
+            )
+        if not self.group_consumer_assignors:
+            raise InvalidConfiguration("group.consumer.assignors is empty: give uniform, range, or both; the first is the default.")
+        interval = self.group_consumer_assignment_interval_ms
+        low, high = self.group_consumer_min_assignment_interval_ms, self.group_consumer_max_assignment_interval_ms
+        if not low <= interval <= high:
+            raise InvalidConfiguration(
+                f"group.consumer.assignment.interval.ms = {interval} is not within group.consumer.min.assignment.interval.ms = {low} "
+                f"and group.consumer.max.assignment.interval.ms = {high}: change the first, or the limit it breaks."
             )
         low, high = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
         if low > high:

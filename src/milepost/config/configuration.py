@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from milepost.config.definition import Property, Value
+from milepost.config.unserved import row_of, unkept_promises
 from milepost.errors import InvalidConfiguration
 
 C = TypeVar("C", bound="Configuration")
@@ -26,6 +27,8 @@ class Configuration:
     __slots__ = ()
 
     kind: ClassVar[str] = "property"
+    has_promises: ClassVar[bool] = False
+    """Whether Kafka has properties of this kind that promise what is not served (`config/unserved`)."""
     aliases: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -77,10 +80,18 @@ class Configuration:
         return found
 
     @classmethod
+    def is_promise(cls, name: str) -> bool:
+        """Whether a name is no property here, and Kafka's promises what is not served."""
+        return cls.has_promises and field_name_of(name) not in properties(cls) and row_of(name) is not None
+
+    @classmethod
     def fields_of(cls, given: Mapping[str, object]) -> dict[str, Any]:
         """Field names and parsed values for Kafka names; an alias wins over the name it stands for."""
+        strangers = {name: given[name] for name in given if cls.is_promise(name)}
+        if faults := unkept_promises(strangers):
+            raise InvalidConfiguration("; ".join(faults) + ".")
         fields = {}
-        for name in sorted(given, key=lambda name: name in cls.aliases):
+        for name in sorted(given.keys() - strangers.keys(), key=lambda name: name in cls.aliases):
             prop = cls.property(name)
             fields[field_name_of(prop.name)] = prop.parse(given[name])
         return fields

@@ -39,7 +39,7 @@ class ClassicMember:
         return not self.is_new and (self.join_answer is not None or self.sync_answer is not None)
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        return metadata_in(self.protocols, protocol)
 
     def vote(self, candidates: Container[str]) -> str:
         """Its first choice among the protocols that all members support."""
@@ -49,6 +49,10 @@ class ClassicMember:
         if self.session_timer is not None:
             self.session_timer.cancel()
             self.session_timer = None
+
+
+def metadata_in(protocols: Protocols, wanted: str | None) -> bytes:
+    return next((metadata for name, metadata in protocols if name == wanted), b"")
 
 
 def metadata_bytes(protocols: Protocols) -> int:

@@ -6,8 +6,8 @@ assignment is ours.
     request     answer
     JoinGroup   at once, with the epoch the member has come to; the subscription says what it owns
     SyncGroup   what is assigned to the member now; 27 when the group has gone on, unless it has to give up partitions first
-    Heartbeat   27 when joining again would bring it further: the group has a newer epoch, it has to give up partitions, or what it
-                waits for is free
+    Heartbeat   27 when joining again would bring it further: there are targets of a newer epoch, or they may be computed, it has to
+                give up partitions, or what it waits for is free
 
 A member that is told 27, or has joined, has its rebalance timeout to follow. A member that shares no protocol with the other classic
 members gets 23: if the group is downgraded, they have to agree.
@@ -15,7 +15,7 @@ members gets 23: if the group is downgraded, they have to agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from milepost.coordinator.client import Client
@@ -160,7 +160,7 @@ class ClassicRequests:
             names = [name for name, _ in protocols_of(member)]
             if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, *names):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            elif group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            elif self.keeper.is_behind(group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
                 self.keeper.expect_rejoin(group, member)
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         if error or member is None:
@@ -180,14 +180,21 @@ class ClassicRequests:
         if error or member is None:
             return error
         self.keeper.start_session(group, member.member_id)
-        if not should_rejoin(group, member):
+        if not self._should_rejoin(group, member):
             return ErrorCode.NONE
         self.keeper.expect_rejoin(group, member)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
-    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+    def _should_rejoin(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
+        if member.state is MemberState.UNREVOKED_PARTITIONS or self.keeper.is_behind(group, member):
+            return True
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        missing = group.target_of(member.member_id) - member.assigned
+        return all(group.holder(partition) in (None, member.member_id) for partition in missing)
+
+    def leave(self, group: ConsumerGroup, leavers: Sequence[LeaveGroupRequest.Member]) -> list[LeaveGroupResponse.Member]:
         """Admins remove members this way, of whatever protocol."""
-        leavers = request.members if version >= 3 else [LeaveGroupRequest.Member(member_id=request.member_id)]
         results = []
         gone: dict[str, ConsumerMember] = {}
         for leaver in leavers:
@@ -208,16 +215,7 @@ class ClassicRequests:
             )
         if gone:
             self.keeper.remove(group, gone.values(), "left")
-        return LeaveGroupResponse(members=results) if version >= 3 else LeaveGroupResponse(error_code=results[0].error_code)
-
-
-def should_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
-        return True
-    if member.state is not MemberState.UNRELEASED_PARTITIONS:
-        return False
-    missing = group.target_of(member.member_id) - member.assigned
-    return all(group.holder(partition) in (None, member.member_id) for partition in missing)
+        return results
 
 
 def shares_protocol(group: ConsumerGroup, join: Join, known: ConsumerMember | None) -> bool:

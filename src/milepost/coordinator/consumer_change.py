@@ -68,8 +68,9 @@ class Change:
         value = ConsumerGroupMetadataValue(epoch=self.group.epoch + 1, metadata_hash=metadata_hash)
         self.put(ConsumerGroupMetadataKey(group_id), value)
 
-    def target_epoch(self) -> None:
-        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=self.group.epoch, assignment_timestamp=self.now_ms)
+    def target_epoch(self, timestamp: int) -> None:
+        """The targets are those of the group's epoch, computed at `timestamp`."""
+        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=self.group.epoch, assignment_timestamp=timestamp)
         self.put(ConsumerGroupTargetAssignmentMetadataKey(self.group.group_id), value)
 
     def regex(self, pattern: str, topics: frozenset[str] | None) -> None:

@@ -5,10 +5,13 @@ A group that is not there, or is of the classic protocol, is 69. Topics that are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from milepost.coordinator.consumer_group import ConsumerGroup
-from milepost.coordinator.consumer_member import ConsumerMember, Partitions, by_topic
+from milepost.coordinator.consumer_member import NOTHING, ConsumerMember, Partitions, by_topic
 from milepost.coordinator.consumer_targets import ClusterTopics
 from milepost.coordinator.group_admin import GROUP_OPERATIONS
+from milepost.coordinator.interfaces import Work
 from milepost.coordinator.registry import Registry
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -18,9 +21,9 @@ Member = ConsumerGroupDescribeResponse.Group.Member
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe_groups(
-    request: ConsumerGroupDescribeRequest, registry: Registry, cluster: ClusterTopics, default_assignor: str
-) -> ConsumerGroupDescribeResponse:
+def describing_groups(
+    request: ConsumerGroupDescribeRequest, registry: Registry, cluster: ClusterTopics, assignors: Sequence[str]
+) -> Work[ConsumerGroupDescribeResponse]:
     described = []
     for group_id in request.group_ids:
         error = registry.refusal(group_id)
@@ -28,27 +31,32 @@ def describe_groups(
         if error:
             found = Described(group_id=group_id, error_code=error, members=[])
         elif isinstance(group, ConsumerGroup):
-            found = describe(group, cluster, default_assignor)
+            found = yield from describing(group, cluster, assignors)
         else:
             message = f"there is no group {group_id}" if group is None else f"group {group_id} is a classic group"
             found = Described(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, members=[])
         if request.include_authorized_operations and not found.error_code:
             found.authorized_operations = GROUP_OPERATIONS
         described.append(found)
+        yield
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def describe(group: ConsumerGroup, cluster: ClusterTopics, default_assignor: str) -> Described:
-    return Described(
+def describing(group: ConsumerGroup, cluster: ClusterTopics, assignors: Sequence[str]) -> Work[Described]:
+    """As it is now; only the writing down is in pieces. Members and targets are values, which do not change."""
+    described = Described(
         group_id=group.group_id,
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=group.preferred_assignor(default_assignor),
-        members=[
-            describe_member(member, group.target_of(member.member_id), cluster) for _, member in sorted(group.members.items())
-        ],
+        assignor_name=group.preferred_assignor(assignors),
+        members=[],
     )
+    targets = dict(group.targets)
+    for member_id, member in sorted(group.members.items()):
+        described.members.append(describe_member(member, targets.get(member_id, NOTHING), cluster))
+        yield
+    return described
 
 
 def describe_member(member: ConsumerMember, target: Partitions, cluster: ClusterTopics) -> Member:

@@ -16,7 +16,7 @@ A `Snapshot` is for taking back what could not be written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from milepost.coordinator.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
@@ -52,6 +52,7 @@ class Snapshot:
     epoch: int
     metadata_hash: int
     target_epoch: int
+    target_timestamp: int
     has_partition_metadata: bool
     members: dict[str, ConsumerMember]
     targets: dict[str, Partitions]
@@ -69,6 +70,8 @@ class ConsumerGroup:
         self.epoch = 1
         self.metadata_hash = 0
         self.target_epoch = 0
+        self.target_timestamp = 0
+        """When the target assignment was computed; 0 when nobody knows, or a classic group brought it."""
         self.has_partition_metadata = False
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
@@ -78,6 +81,11 @@ class ConsumerGroup:
         self.is_dead = False
         self.needs_refresh = True
         """Topics may have changed since the epoch was last decided."""
+        self.needs_resolving = True
+        """The same of what its patterns stand for."""
+        self.is_resolving = False
+        self.resolved: dict[str, frozenset[str]] = {}
+        """What patterns were found to stand for since."""
         self.sessions: dict[str, Handle] = {}
         self.revocations: dict[str, Handle] = {}
         self.rejoins: dict[str, Handle] = {}
@@ -100,7 +108,9 @@ class ConsumerGroup:
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
             self._apply_member(key.member_id, value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-            self.target_epoch = value.assignment_epoch if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue) else 0
+            self.target_epoch = self.target_timestamp = 0
+            if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+                self.target_epoch, self.target_timestamp = value.assignment_epoch, value.assignment_timestamp
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             self.targets.pop(key.member_id, None)
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
@@ -172,6 +182,7 @@ class ConsumerGroup:
             self.epoch,
             self.metadata_hash,
             self.target_epoch,
+            self.target_timestamp,
             self.has_partition_metadata,
             dict(self.members),
             dict(self.targets),
@@ -183,15 +194,23 @@ class ConsumerGroup:
         if snapshot.revision >= self.revision:
             return
         self.revision = snapshot.revision
-        self.epoch, self.metadata_hash, self.target_epoch = snapshot.epoch, snapshot.metadata_hash, snapshot.target_epoch
+        self.epoch, self.metadata_hash = snapshot.epoch, snapshot.metadata_hash
+        self.target_epoch, self.target_timestamp = snapshot.target_epoch, snapshot.target_timestamp
         self.has_partition_metadata = snapshot.has_partition_metadata
         self.targets, self.regexes = dict(snapshot.targets), dict(snapshot.regexes)
         self.members, self.static_members, self._holders, self._subscribed = {}, {}, {}, None
         for member in snapshot.members.values():
             self._set(member)
-        self.needs_refresh = True
+        self.topics_changed()
 
     # Members and topics.
+
+    def topics_changed(self) -> None:
+        self.needs_refresh = self.needs_resolving = True
+
+    @property
+    def patterns(self) -> set[str]:
+        return {member.topic_regex for member in self.members.values() if member.topic_regex}
 
     def holder(self, partition: TopicIdPartition) -> str | None:
         return self._holders.get(partition)
@@ -213,10 +232,14 @@ class ConsumerGroup:
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         return member.topic_names | self.regexes.get(member.topic_regex or "", frozenset())
 
-    def preferred_assignor(self, default: str) -> str:
-        """The one most members ask for; a tie goes to the first that was asked for."""
-        votes = Counter(member.server_assignor for member in self.members.values() if member.server_assignor)
-        return votes.most_common(1)[0][0] if votes else default
+    def preferred_assignor(self, assignors: Sequence[str]) -> str:
+        """The one of these that most members ask for; a tie goes to the first that was asked for. Without votes the first.
+
+        A member that joined elsewhere, or under another configuration, may ask for one that is not among them.
+        """
+        asked = (member.server_assignor for member in self.members.values())
+        votes = Counter(name for name in asked if name is not None and name in assignors)
+        return votes.most_common(1)[0][0] if votes else assignors[0]
 
     # What the coordinator asks of every group (interfaces.Group).
 

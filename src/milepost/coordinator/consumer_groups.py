@@ -1,14 +1,15 @@
 """The consumer protocol (KIP-848): heartbeats in, epochs and assignments out.
 
-One heartbeat does all that is due: it takes in what the member says, decides whether the group needs a new epoch, assigns, and moves
-this member (and no other) one step towards its target. Others hear of it at their own heartbeats.
+One heartbeat does all that is due: it takes in what the member says, decides whether the group needs a new epoch, assigns if that was
+not done just now (`consumer_targets`), and moves this member (and no other) one step towards its target. Others hear of it at their own
+heartbeats.
 
 What a heartbeat changes is written first and answered then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from milepost.config.group import GroupConfig
@@ -17,18 +18,19 @@ from milepost.coordinator.classic_group import ClassicGroup
 from milepost.coordinator.classic_requests import ClassicRequests
 from milepost.coordinator.client import Client
 from milepost.coordinator.consumer_change import Change
-from milepost.coordinator.consumer_describe import describe_groups
+from milepost.coordinator.consumer_describe import describing_groups
 from milepost.coordinator.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer_heartbeat import Refused
 from milepost.coordinator.consumer_keeper import ConsumerGroupKeeper, stop
 from milepost.coordinator.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState, Partitions, by_topic
 from milepost.coordinator.consumer_settings import ConsumerGroupSettings
-from milepost.coordinator.consumer_targets import ClusterTopics
+from milepost.coordinator.consumer_targets import ClusterTopics, resolving_patterns
 from milepost.coordinator.group_records import group_error, group_tombstone
 from milepost.coordinator.groups import GroupCoordinator
+from milepost.coordinator.interfaces import Work
 from milepost.coordinator.migration import fill_from_classic, revived, upgrade_fault
 from milepost.coordinator.re2_syntax import RegularExpressionError
-from milepost.coordinator.subscriptions import resolve
+from milepost.coordinator.subscriptions import resolving
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -49,6 +51,8 @@ from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.internal_topics.unknown import Unknown
 
 Answer = Callable[[ConsumerGroupHeartbeatResponse], None]
+Found = frozenset[str] | RegularExpressionError | None
+"""The topics of a pattern, what is wrong with it, or nothing: it was not looked at."""
 
 
 class ConsumerGroups:
@@ -61,6 +65,10 @@ class ConsumerGroups:
         self.keeper = ConsumerGroupKeeper(self.registry, cluster, self.settings)
         self._classic = ClassicRequests(self.keeper)
 
+    def use_settings(self, settings: ConsumerGroupSettings) -> None:
+        """Of all groups that have none of their own."""
+        self.settings = self.keeper.settings = settings
+
     def use_config(self, group_id: str, config: GroupConfig | None) -> None:
         """What is set for one group, or nothing any more."""
         own = None
@@ -69,32 +77,56 @@ class ConsumerGroups:
                 self.settings,
                 session_timeout_ms=config.consumer_session_timeout_ms,
                 heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+                assignment_interval_ms=config.consumer_assignment_interval_ms,
             )
         self.keeper.use_settings(group_id, own)
 
-    def describe(self, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-        return describe_groups(request, self.registry, self.cluster, self.settings.assignors[0])
+    def describe(self, request: ConsumerGroupDescribeRequest) -> Work[ConsumerGroupDescribeResponse]:
+        return describing_groups(request, self.registry, self.cluster, self.settings.assignors)
 
     # Heartbeats.
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, answer: Answer) -> None:
-        with self.runtime.outbox:
-            try:
-                consumer_heartbeat.validate(request, version, self.settings.assignors)
-                error = self.registry.unavailable(request.group_id)
-                if error:
-                    raise Refused(error, f"group {request.group_id}: {error_name(error)}")
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, answer: Answer) -> Work[None]:
+        """Patterns are matched first, in pieces; all the rest happens in one."""
+        found = None
+        try:
+            self._validate(request, version)
+            found = yield from self._resolving(request)
+            with self.runtime.outbox:
+                self._validate(request, version)
                 if consumer_heartbeat.is_leave(request):
                     self._leave(request, answer)
                 else:
-                    self._beat(request, client, answer)
-            except Refused as refused:
+                    self._beat(request, client, answer, found)
+        except Refused as refused:
+            with self.runtime.outbox:
                 self._answer(answer, refused.error_code, str(refused))
+
+    def _validate(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+        consumer_heartbeat.validate(request, version, self.settings.assignors)
+        error = self.registry.unavailable(request.group_id)
+        if error:
+            raise Refused(error, f"group {request.group_id}: {error_name(error)}")
+
+    def _resolving(self, request: ConsumerGroupHeartbeatRequest) -> Work[Found]:
+        """What the group's patterns stand for now if topics have changed, and what the member's does if it is a new one."""
+        group = self.registry.get(request.group_id)
+        member = None
+        if isinstance(group, ConsumerGroup):
+            yield from resolving_patterns(group, self.cluster)
+            member = group.members.get(request.member_id)
+        pattern = request.subscribed_topic_regex
+        if not pattern or consumer_heartbeat.is_leave(request) or (member is not None and member.topic_regex == pattern):
+            return None
+        try:
+            return (yield from resolving(pattern, self.cluster.topics))
+        except RegularExpressionError as error:
+            return error
 
     def _answer(self, answer: Answer, error_code: int, message: str) -> None:
         self.runtime.outbox.put(answer, ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message))
 
-    def _beat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer) -> None:
+    def _beat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer, found: Found) -> None:
         change, replaced = self._begin(request)
         group = change.group
         member_id = request.member_id or self.runtime.new_id()
@@ -107,7 +139,7 @@ class ConsumerGroups:
             )
         member = consumer_heartbeat.described(known, request, member_id, client)
         if member.topic_regex and (known is None or known.topic_regex != member.topic_regex):
-            self._check_regex(member.topic_regex)
+            self._take_found(group, member.topic_regex, found)
         self._put_in_place(group, replaced)
         self.keeper.take_in(change, known, member)
         stepped = self.keeper.step(change, member_id, owned)
@@ -149,7 +181,7 @@ class ConsumerGroups:
     def _put_in_place(self, group: ConsumerGroup, replaced: ClassicGroup | None) -> None:
         self.registry.groups[group.group_id] = group
         if replaced is not None and not replaced.is_empty:
-            for answer, response in replaced.close(ErrorCode.REBALANCE_IN_PROGRESS):
+            for answer, response in self.registry.rebalancer.close(replaced, ErrorCode.REBALANCE_IN_PROGRESS):
                 self.runtime.outbox.put(answer, response)
             self.keeper.tend(group)
 
@@ -162,11 +194,13 @@ class ConsumerGroups:
         elif replaced is not None:
             self.registry.groups[group.group_id] = replaced
 
-    def _check_regex(self, pattern: str) -> None:
-        try:
-            resolve(pattern, self.cluster.topics)
-        except RegularExpressionError as error:
-            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern cannot be used: {error}") from error
+    def _take_found(self, group: ConsumerGroup, pattern: str, found: Found) -> None:
+        if isinstance(found, RegularExpressionError):
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern cannot be used: {found}")
+        if found is None:
+            group.needs_resolving = True  # it was the member's when we looked, and then it was not
+        else:
+            group.resolved[pattern] = found
 
     def _response(self, group_id: str, member: ConsumerMember, assigned: Partitions | None) -> ConsumerGroupHeartbeatResponse:
         assignment = None
@@ -233,7 +267,7 @@ class ConsumerGroups:
         """Topics were made or deleted, or got partitions: every group looks again at its next heartbeat."""
         for group in self.registry.groups.values():
             if isinstance(group, ConsumerGroup):
-                group.needs_refresh = True
+                group.topics_changed()
 
     # Requests of the classic protocol.
 
@@ -273,6 +307,7 @@ class ConsumerGroups:
     def heartbeat_classic(self, request: HeartbeatRequest) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=self._classic.heartbeat(self._consumer_group(request.group_id), request))
 
-    def leave_classic(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
-        with self.runtime.outbox:
-            return self._classic.leave(self._consumer_group(request.group_id), request, version)
+    def leave_classic(
+        self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]
+    ) -> list[LeaveGroupResponse.Member]:
+        return self._classic.leave(self._consumer_group(group_id), leavers)

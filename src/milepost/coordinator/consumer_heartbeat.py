@@ -31,6 +31,8 @@ from milepost.protocol.messages import ConsumerGroupHeartbeatRequest
 
 CLIENT_MAKES_MEMBER_ID = 1
 """The first version in which the client makes its member id."""
+MOST_NAMES = 10_000
+"""Every change of the group looks at all of them."""
 
 
 class Refused(Exception):
@@ -54,6 +56,8 @@ def validate(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Co
         fault = f"member epoch {epoch} means nothing; the lowest is -2"
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         fault = "member epoch -2 is for static members, and there is no instance id"
+    elif len(request.subscribed_topic_names or ()) > MOST_NAMES:
+        fault = f"{len(request.subscribed_topic_names or ())} topic names, at most {MOST_NAMES} are taken; a pattern may stand for more"
     elif epoch == 0:
         fault = validate_join(request)
     if fault is not None:

@@ -51,10 +51,14 @@ class ConsumerGroupKeeper:
         else:
             self._own_settings[group_id] = settings
 
+    def is_behind(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
+        interval_ms = self.settings_of(group.group_id).assignment_interval_ms
+        return consumer_targets.is_behind(group, member, interval_ms, self.runtime.now_ms())
+
     # Members.
 
     def take_in(self, change: Change, known: ConsumerMember | None, member: ConsumerMember) -> None:
-        """Who the member is and what it wants; a new epoch and new targets if need be."""
+        """Who the member is and what it wants; a new epoch if need be, and new targets if it is time."""
         if known is not None and known.member_id != member.member_id:
             self.stop_timers(change.group, known.member_id)
             change.replace_static(known, member)
@@ -65,13 +69,15 @@ class ConsumerGroupKeeper:
             change.member(member)
         has_changed = known is None or (known.topic_names, known.topic_regex) != (member.topic_names, member.topic_regex)
         consumer_targets.decide_epoch(change, self.cluster, has_changed=has_changed)
-        consumer_targets.assign(change, self.cluster, self.settings.assignors[0])
+        interval_ms = self.settings_of(change.group.group_id).assignment_interval_ms
+        consumer_targets.assign(change, self.cluster, self.settings.assignors, interval_ms)
 
     def step(self, change: Change, member_id: str, owned: Partitions | None) -> ConsumerMember:
         """One step towards the target."""
         group = change.group
         member = group.members[member_id]
-        stepped = next_step(member, group.target_epoch, group.target_of(member_id), owned, group.holder)
+        target = consumer_targets.target_in_force(group, member, self.cluster)
+        stepped = next_step(member, group.target_epoch, target, owned, group.holder)
         if stepped != member:
             change.assignment(stepped)
             stop(group.revocations, member_id)
@@ -85,7 +91,7 @@ class ConsumerGroupKeeper:
         reason: str,
         done: Callable[[int], None] = lambda error_code: None,
     ) -> None:
-        """Their partitions are free, and at the next heartbeat of any member they are somebody else's."""
+        """Their partitions are free, and at the next heartbeat of any member that finds it time they are somebody else's."""
         for member in members:
             logger.info("group %s, epoch %d: %s %s", group.group_id, group.epoch, member.member_id, reason)
             self.stop_timers(group, member.member_id)

@@ -3,6 +3,7 @@
     property                                 attribute
     group.consumer.session.timeout.ms        session_timeout_ms
     group.consumer.heartbeat.interval.ms     heartbeat_interval_ms
+    group.consumer.assignment.interval.ms    assignment_interval_ms: least time between two target assignments of a group; 0: none
     group.consumer.max.size                  max_size
     group.consumer.assignors                 assignors, the default first
     group.consumer.migration.policy          migration_policy: disabled, upgrade, downgrade or bidirectional
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 class ConsumerGroupSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: str = "bidirectional"

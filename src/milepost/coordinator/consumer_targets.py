@@ -4,21 +4,28 @@ The epoch rises when a member comes or goes, when a member's subscription change
 do: one is made, deleted, made again with another id, or gets partitions. What is compared is a hash of their names, ids and numbers
 of partitions, which is stored with the epoch.
 
+Targets follow the epoch at the first heartbeat (or join of a classic member) that finds the group's assignment interval over since
+they were last computed, so that many changes at once, as when a program is restarted everywhere, make one computation (KIP-1263). There
+is no timer. Until then the members work on with the targets there are, less what they do not subscribe to any more; a newcomer has
+none yet, and is in the epoch of the others.
+
 Topics that do not exist are no error: they are waited for.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from milepost.coordinator.assignors import ASSIGNORS, Subscriber
 from milepost.coordinator.consumer_change import Change
 from milepost.coordinator.consumer_group import ConsumerGroup
+from milepost.coordinator.consumer_member import ConsumerMember, Partitions
+from milepost.coordinator.interfaces import Work
 from milepost.coordinator.re2_syntax import RegularExpressionError
 from milepost.coordinator.runtime import logger
-from milepost.coordinator.subscriptions import resolve
+from milepost.coordinator.subscriptions import resolving
 
 
 class Topic(Protocol):
@@ -43,7 +50,7 @@ class ClusterTopics(Protocol):
 
 def subscribed(group: ConsumerGroup, cluster: ClusterTopics) -> list[Topic]:
     topics = cluster.topics
-    return [topics[name] for name in sorted(group.subscribed_topics) if name in topics]
+    return [topics[name] for name in sorted(name for name in group.subscribed_topics if name in topics)]
 
 
 def metadata_hash(topics: Iterable[Topic]) -> int:
@@ -57,18 +64,35 @@ def metadata_hash(topics: Iterable[Topic]) -> int:
     return int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def refresh_regexes(change: Change, cluster: ClusterTopics) -> None:
-    """Look again what the patterns of the members stand for, and forget those nobody uses."""
+def resolving_patterns(group: ConsumerGroup, cluster: ClusterTopics) -> Work[None]:
+    """Look again what the patterns of the members stand for; the group believes it in its next change (`refresh_regexes`).
+
+    Others are served meanwhile, members of this group too, with the topics it knows. They do not begin the same work again.
+    """
+    if not group.needs_resolving or group.is_resolving:
+        return
+    group.is_resolving, group.needs_resolving = True, False
+    try:
+        for pattern in sorted(group.patterns):
+            try:
+                group.resolved[pattern] = yield from resolving(pattern, cluster.topics)
+            except RegularExpressionError as error:
+                logger.warning("group %s keeps the topics it has for a pattern: %s", group.group_id, error)
+    except GeneratorExit:
+        group.needs_resolving = True
+        raise
+    finally:
+        group.is_resolving = False
+
+
+def refresh_regexes(change: Change) -> None:
+    """Believe what was found for the patterns of the members, and forget those nobody uses."""
     group = change.group
-    used = {member.topic_regex for member in group.members.values() if member.topic_regex}
-    for pattern in sorted(used):
-        try:
-            topics = resolve(pattern, cluster.topics)
-        except RegularExpressionError as error:
-            logger.warning("group %s keeps the topics it has for a pattern: %s", group.group_id, error)
-            continue
-        if group.regexes.get(pattern) != topics:
-            change.regex(pattern, topics)
+    found, group.resolved = group.resolved, {}
+    used = group.patterns
+    for pattern in sorted(used & found.keys()):
+        if group.regexes.get(pattern) != found[pattern]:
+            change.regex(pattern, found[pattern])
     for pattern in sorted(group.regexes.keys() - used):
         change.regex(pattern, None)
 
@@ -76,19 +100,40 @@ def refresh_regexes(change: Change, cluster: ClusterTopics) -> None:
 def decide_epoch(change: Change, cluster: ClusterTopics, *, has_changed: bool) -> None:
     """A new epoch if the group `has_changed`, or if its topics have."""
     group = change.group
-    if not has_changed and not group.needs_refresh:
+    if not has_changed and not group.needs_refresh and not group.resolved:
         return
-    refresh_regexes(change, cluster)
+    refresh_regexes(change)
     found = metadata_hash(subscribed(group, cluster))
     group.needs_refresh = False
     if has_changed or found != group.metadata_hash:
         change.next_epoch(found)
 
 
-def assign(change: Change, cluster: ClusterTopics, default_assignor: str) -> None:
-    """A target assignment for the group's epoch."""
-    group = change.group
+def may_assign(group: ConsumerGroup, interval_ms: int, now_ms: int) -> bool:
+    """Whether the interval is over; also for a group without targets, and when the clock was put back since."""
+    return not group.target_timestamp or not 0 <= now_ms - group.target_timestamp < interval_ms
+
+
+def is_behind(group: ConsumerGroup, member: ConsumerMember, interval_ms: int, now_ms: int) -> bool:
+    """Whether a sign of life of the member would bring it to a newer epoch: targets are there, or it would have them computed."""
+    return member.epoch < group.target_epoch or (member.epoch < group.epoch and may_assign(group, interval_ms, now_ms))
+
+
+def target_in_force(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterTopics) -> Partitions:
+    """The member's target, less what it has unsubscribed from since targets were computed."""
+    target = group.target_of(member.member_id)
     if group.target_epoch >= group.epoch:
+        return target
+    found = {topic_id: cluster.topic_by_id(topic_id) for topic_id, _ in target}
+    names = group.topics_of(member)
+    wanted = {topic_id for topic_id, topic in found.items() if topic is not None and topic.name in names}
+    return frozenset(partition for partition in target if partition[0] in wanted)
+
+
+def assign(change: Change, cluster: ClusterTopics, assignors: Sequence[str], interval_ms: int) -> None:
+    """A target assignment for the group's epoch, if it is time."""
+    group = change.group
+    if group.target_epoch >= group.epoch or not may_assign(group, interval_ms, change.now_ms):
         return
     topics = subscribed(group, cluster)
     ids = {topic.name: topic.topic_id for topic in topics}
@@ -101,9 +146,9 @@ def assign(change: Change, cluster: ClusterTopics, default_assignor: str) -> Non
         subscribers.append(
             Subscriber(member.member_id, member.instance_id, by_subscription[subscription], group.target_of(member.member_id))
         )
-    assignor = ASSIGNORS[group.preferred_assignor(default_assignor)]
+    assignor = ASSIGNORS[group.preferred_assignor(assignors)]
     targets = assignor(subscribers, {topic.topic_id: topic.partitions for topic in topics})
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             change.target(member_id, target)
-    change.target_epoch()
+    change.target_epoch(change.now_ms)

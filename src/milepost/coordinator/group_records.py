@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from milepost.coordinator.classic_group import ClassicGroup
 
 
-def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> Record:
+def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue, offset: int = -1) -> Record:
+    """`offset`: the record's own, in a batch that is being made."""
     key = consumer_offsets.encode(OffsetCommitKey(group_id, topic, partition))
-    return Record(timestamp=value.commit_timestamp, key=key, value=consumer_offsets.encode(value))
+    return Record(offset=offset, timestamp=value.commit_timestamp, key=key, value=consumer_offsets.encode(value))
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int, timestamp: int) -> Record:

@@ -12,16 +12,17 @@ None: then such groups cannot be joined, and their records are passed over.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
 from milepost.coordinator import group_admin
 from milepost.coordinator.classic_group import ClassicGroup
 from milepost.coordinator.client import Client
-from milepost.coordinator.interfaces import ConsumerGroupService, CoordinatorLog, Group, Handle, Timers, TopicNames
+from milepost.coordinator.interfaces import ConsumerGroupService, CoordinatorLog, Group, Handle, Timers, TopicNames, Work
 from milepost.coordinator.joining import Join, Joining
 from milepost.coordinator.membership import Membership
-from milepost.coordinator.offset_commits import OffsetCommits
+from milepost.coordinator.offset_commits import Commits, OffsetCommits
 from milepost.coordinator.offset_fetches import OffsetFetches
 from milepost.coordinator.offsets import OffsetStore
 from milepost.coordinator.rebalancing import Rebalancer
@@ -55,6 +56,12 @@ from milepost.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 
+if TYPE_CHECKING:
+    from milepost.log.verification import VerificationGuard
+
+LEAVE_AT_ONCE = 100
+MOST_PROTOCOLS = 1_000
+
 
 class GroupCoordinator:
     def __init__(
@@ -75,6 +82,7 @@ class GroupCoordinator:
         self._commits = OffsetCommits(self.registry, topic_names)
         self._fetches = OffsetFetches(self.registry, topic_names)
         self._removal = Removal(self.registry, topic_names)
+        self._is_closed = False
         self._sweep_timer: Handle = self._sweep_later()
 
     @property
@@ -122,6 +130,7 @@ class GroupCoordinator:
             self.unload(partition)
 
     def close(self) -> None:
+        self._is_closed = True
         self._sweep_timer.cancel()
         self.unload_all()
 
@@ -131,14 +140,15 @@ class GroupCoordinator:
         with self.runtime.outbox:
             group = self.registry.get(request.group_id)
             error = self._refuse_join(request, group)
+            if error:
+                request.protocols = []  # nobody looks at them, however many there are
             join = Join.of(request, version, client, answer)
             if error:
                 self.runtime.outbox.put(join.answer, JoinGroupResponse(error_code=error, member_id=request.member_id))
             elif group is None or isinstance(group, ClassicGroup):
                 group = group or self.registry.create(request.group_id)
                 self._joining.join(group, join)
-                if group.generation == 0 and group.is_empty and not self.offsets.has_any(group.group_id):
-                    self.registry.drop(group)  # refused: nothing is left of it
+                self.registry.drop_unused(group)
             else:
                 assert self.consumer_groups is not None
                 self.consumer_groups.join_classic(request, version, client, answer)
@@ -148,6 +158,8 @@ class GroupCoordinator:
         if error:
             return error
         settings = self.runtime.settings
+        if len(request.protocols) > MOST_PROTOCOLS:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if group is None:
@@ -181,60 +193,76 @@ class GroupCoordinator:
             return self.consumer_groups.heartbeat_classic(request)
         return HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def leave(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
-        error = self.registry.refusal(request.group_id)
-        if error:
-            return LeaveGroupResponse(error_code=error)
-        group = self.registry.get(request.group_id)
-        if isinstance(group, ClassicGroup) or group is None or self.consumer_groups is None:
+    def leave(self, request: LeaveGroupRequest, version: int) -> Work[LeaveGroupResponse]:
+        """Some members at a time, as if they came in requests of their own. Before version 3 one member leaves, under one error."""
+        leavers = request.members if version >= 3 else [LeaveGroupRequest.Member(member_id=request.member_id)]
+        results: list[LeaveGroupResponse.Member] = []
+        for first in range(0, max(len(leavers), 1), LEAVE_AT_ONCE):
+            error = self.registry.refusal(request.group_id)
+            if error:
+                return LeaveGroupResponse(error_code=error)
             with self.runtime.outbox:
-                return self._membership.leave(group if isinstance(group, ClassicGroup) else None, request, version)
-        return self.consumer_groups.leave_classic(request, version)
+                results += self._leave(request.group_id, leavers[first : first + LEAVE_AT_ONCE])
+            yield
+        return LeaveGroupResponse(members=results) if version >= 3 else LeaveGroupResponse(error_code=results[0].error_code)
+
+    def _leave(self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]) -> list[LeaveGroupResponse.Member]:
+        group = self.registry.get(group_id)
+        if isinstance(group, ClassicGroup) or group is None or self.consumer_groups is None:
+            return self._membership.leave(group if isinstance(group, ClassicGroup) else None, leavers)
+        return self.consumer_groups.leave_classic(group_id, leavers)
 
     # Offsets.
 
-    def commit_offsets(self, request: OffsetCommitRequest, version: int, answer: Callable[[OffsetCommitResponse], None]) -> None:
-        with self.runtime.outbox:
-            self._commits.commit(request, version, answer)
+    def commit_offsets(
+        self, request: OffsetCommitRequest, version: int, answer: Callable[[OffsetCommitResponse], None]
+    ) -> Work[None]:
+        return self._commits.committing(request, version, answer)
+
+    def prepare_commits(self, request: TxnOffsetCommitRequest) -> Work[Commits]:
+        return self._commits.preparing(request)
 
     def commit_offsets_in_transaction(
-        self, request: TxnOffsetCommitRequest, version: int, answer: Callable[[TxnOffsetCommitResponse], None]
+        self,
+        request: TxnOffsetCommitRequest,
+        version: int,
+        commits: Commits,
+        answer: Callable[[TxnOffsetCommitResponse], None],
+        guard: VerificationGuard | None = None,
     ) -> None:
+        """`commits`: what `prepare_commits` made of the same request."""
         with self.runtime.outbox:
-            self._commits.commit_in_transaction(request, version, answer)
+            self._commits.commit_in_transaction(request, version, commits, answer, guard)
 
-    def fetch_offsets(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-        return self._fetches.fetch(request, version)
+    def fetch_offsets(self, request: OffsetFetchRequest, version: int) -> Work[OffsetFetchResponse]:
+        return self._fetches.fetching(request, version)
 
-    def delete_offsets(self, request: OffsetDeleteRequest, answer: Callable[[OffsetDeleteResponse], None]) -> None:
-        with self.runtime.outbox:
-            self._removal.delete_offsets(request, answer)
+    def delete_offsets(self, request: OffsetDeleteRequest, answer: Callable[[OffsetDeleteResponse], None]) -> Work[None]:
+        return self._removal.deleting_offsets(request, answer)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Offsets of topics that are gone go with them."""
-        with self.runtime.outbox:
-            self._removal.topics_deleted(names)
+        self.runtime.in_background(self._removal.topics_deleted(names))
 
     # Administration.
 
-    def describe_groups(self, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse:
-        return group_admin.describe_groups(request, version, self.registry)
+    def describe_groups(self, request: DescribeGroupsRequest, version: int) -> Work[DescribeGroupsResponse]:
+        return group_admin.describing_groups(request, version, self.registry)
 
-    def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        return group_admin.list_groups(request, self.registry)
+    def list_groups(self, request: ListGroupsRequest) -> Work[ListGroupsResponse]:
+        return group_admin.listing_groups(request, self.registry)
 
-    def delete_groups(self, request: DeleteGroupsRequest, answer: Callable[[DeleteGroupsResponse], None]) -> None:
-        with self.runtime.outbox:
-            self._removal.delete_groups(request, answer)
-
-    def expire_offsets(self) -> None:
-        """Every `offsets.retention.check.interval.ms`, by itself."""
-        with self.runtime.outbox:
-            self._removal.expire()
+    def delete_groups(self, request: DeleteGroupsRequest, answer: Callable[[DeleteGroupsResponse], None]) -> Work[None]:
+        return self._removal.deleting_groups(request, answer)
 
     def _sweep_later(self) -> Handle:
         return self.runtime.later(self.runtime.settings.offsets_retention_check_interval_ms, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweep_timer = self._sweep_later()
-        self._removal.expire()
+        self.runtime.in_background(self._sweeping())
+
+    def _sweeping(self) -> Work[None]:
+        """Offsets too old are forgotten; the interval begins when all is done: there is never a second one beside it."""
+        yield from self._removal.expiring()
+        if not self._is_closed:
+            self._sweep_timer = self._sweep_later()

@@ -10,8 +10,8 @@ and asks the group what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from milepost.coordinator.client import Client
 from milepost.protocol.messages import (
@@ -33,6 +33,12 @@ from milepost.record.internal_topics.classic_records import OffsetCommitValue
 from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
 
+if TYPE_CHECKING:
+    from milepost.log.verification import VerificationGuard
+
+T = TypeVar("T")
+Work: TypeAlias = Generator[None, None, T]
+"""Work in pieces, a `yield` between two of them: whoever does it sees to others there. What is looked up before may be gone behind it."""
 Done = Callable[[int], None]
 Owed = tuple[Callable[[Any], None], Any]
 """An answer and what to give to it."""
@@ -44,9 +50,13 @@ class CoordinatorLog(Protocol):
 
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None: ...
 
-    def append_transactional(
-        self, partition: int, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done
-    ) -> None: ...
+    def append_batch(self, partition: int, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
+        """One that is built already, from offset 0 on. `guard`: of a transaction that is verified."""
+        ...
+
+    def largest_batch(self, partition: int) -> int:
+        """Bytes: a larger batch is refused with 10 MESSAGE_TOO_LARGE."""
+        ...
 
     def batches(self, partition: int) -> Iterator[AnyBatch]: ...
 
@@ -134,9 +144,9 @@ class ConsumerGroupService(Protocol):
         version: int,
         client: Client,
         answer: Callable[[ConsumerGroupHeartbeatResponse], None],
-    ) -> None: ...
+    ) -> Work[None]: ...
 
-    def describe(self, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse: ...
+    def describe(self, request: ConsumerGroupDescribeRequest) -> Work[ConsumerGroupDescribeResponse]: ...
 
     def on_topics_changed(self) -> None: ...
 
@@ -152,4 +162,6 @@ class ConsumerGroupService(Protocol):
 
     def heartbeat_classic(self, request: HeartbeatRequest) -> HeartbeatResponse: ...
 
-    def leave_classic(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse: ...
+    def leave_classic(
+        self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]
+    ) -> list[LeaveGroupResponse.Member]: ...

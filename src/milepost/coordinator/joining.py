@@ -143,9 +143,7 @@ class Joining:
     # Members.
 
     def _join_known(self, group: ClassicGroup, join: Join) -> None:
-        waiting = group.pending.pop(join.member_id, None)
-        if waiting is not None:
-            waiting.cancel()
+        if self.rebalancer.comes_back(group, join.member_id):
             if join.instance_id is not None and join.instance_id in group.static_members:
                 # The id was given to a dynamic member; it does not turn into somebody else.
                 self._refuse(join, ErrorCode.FENCED_INSTANCE_ID)

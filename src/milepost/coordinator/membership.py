@@ -12,7 +12,7 @@ Before that: 25 for a member that is not known, 82 for a static one that was rep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from milepost.coordinator.classic_group import DEAD, EMPTY, PREPARING, STABLE, ClassicGroup
 from milepost.coordinator.classic_member import ClassicMember
@@ -63,9 +63,10 @@ class Membership:
         self.rebalancer.heard_of(group, group.members[request.member_id])
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE
 
-    def leave(self, group: ClassicGroup | None, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
-        """Those who were there are gone, and the others rebalance once. Before version 3 one member leaves, under one error."""
-        leavers = request.members if version >= 3 else [LeaveGroupRequest.Member(member_id=request.member_id)]
+    def leave(
+        self, group: ClassicGroup | None, leavers: Sequence[LeaveGroupRequest.Member]
+    ) -> list[LeaveGroupResponse.Member]:
+        """Those who were there are gone, and the others rebalance once."""
         gone: list[str] = []
         results = []
         for leaver in leavers:
@@ -81,7 +82,7 @@ class Membership:
             )
         if group is not None and gone:
             self.rebalancer.after_removal(group, f"{', '.join(gone)} left")
-        return LeaveGroupResponse(members=results) if version >= 3 else LeaveGroupResponse(error_code=results[0].error_code)
+        return results
 
     def _find_leaver(self, group: ClassicGroup, leaver: LeaveGroupRequest.Member) -> tuple[int, ClassicMember | None]:
         if leaver.member_id in group.pending:

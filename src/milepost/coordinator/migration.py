@@ -111,7 +111,7 @@ def fill_from_classic(change: Change, classic: ClassicGroup, cluster: ClusterTop
         assigned[member.member_id] = member.assigned - taken
         taken |= member.assigned
         change.target(member.member_id, assigned[member.member_id])
-    change.target_epoch()
+    change.target_epoch(0)  # as in Kafka: we did not compute them, so the first assignment here waits for nothing
     for member in members:
         change.assignment(member.having(assigned[member.member_id]))
 

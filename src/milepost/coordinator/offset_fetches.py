@@ -12,9 +12,7 @@ Version 8 asks for several groups at once. Inside, everything has the form of th
 
 from __future__ import annotations
 
-from itertools import groupby
-
-from milepost.coordinator.interfaces import TopicNames
+from milepost.coordinator.interfaces import TopicNames, Work
 from milepost.coordinator.offsets import TopicPartition
 from milepost.coordinator.registry import Registry
 from milepost.protocol.error_codes import ErrorCode
@@ -31,23 +29,29 @@ class OffsetFetches:
         self.store = registry.offsets
         self.topics = topics
 
-    def fetch(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    def fetching(self, request: OffsetFetchRequest, version: int) -> Work[OffsetFetchResponse]:
         stable = version >= 7 and request.require_stable
         if version >= 8:
-            return OffsetFetchResponse(groups=[self._fetch_group(asked, version, stable) for asked in request.groups])
-        fetched = self._fetch_group(single(request), version, stable)
+            groups = []
+            for asked in request.groups:
+                groups.append((yield from self._fetching_group(asked, version, stable)))
+                yield
+            return OffsetFetchResponse(groups=groups)
+        fetched = yield from self._fetching_group(single(request), version, stable)
         error = fetched.error_code
         if error and version < 2:
             fetched = failed(single(request), error)
-        return OffsetFetchResponse(
-            error_code=error if version >= 2 else ErrorCode.NONE,
-            topics=[
-                OffsetFetchResponse.Topic(name=topic.name, partitions=[old_form(partition) for partition in topic.partitions])
-                for topic in fetched.topics
-            ],
-        )
+        topics = []
+        for topic in fetched.topics:
+            partitions = []
+            for partition in topic.partitions:
+                partitions.append(old_form(partition))
+                yield
+            topics.append(OffsetFetchResponse.Topic(name=topic.name, partitions=partitions))
+        return OffsetFetchResponse(error_code=error if version >= 2 else ErrorCode.NONE, topics=topics)
 
-    def _fetch_group(self, asked: Asked, version: int, stable: bool) -> Fetched:
+    def _fetching_group(self, asked: Asked, version: int, stable: bool) -> Work[Fetched]:
+        """Offsets that are gone because the group is gone elsewhere are no offsets that were never committed: then ask again."""
         group_id = asked.group_id
         error = self.registry.unavailable(group_id)
         group = self.registry.get(group_id)
@@ -55,29 +59,42 @@ class OffsetFetches:
             error = group.validate_fetch(asked.member_id, asked.member_epoch)
         if error:
             return Fetched(group_id=group_id, error_code=error, topics=[])
-        with_ids = version >= 10
-        topics = self._all(group_id, with_ids, stable) if asked.topics is None else self._some(asked, with_ids, stable)
+        with_ids, unloads = version >= 10, self.registry.unloads
+        topics = yield from (
+            self._all(group_id, with_ids, stable) if asked.topics is None else self._some(asked, with_ids, stable)
+        )
+        if self.registry.unloads != unloads:
+            return Fetched(group_id=group_id, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, topics=[])
         return Fetched(group_id=group_id, topics=topics)
 
-    def _some(self, asked: Asked, with_ids: bool, stable: bool) -> list[Fetched.Topic]:
+    def _some(self, asked: Asked, with_ids: bool, stable: bool) -> Work[list[Fetched.Topic]]:
         found = []
         for topic in asked.topics or []:
             name = self.topics.name_of(topic.topic_id) if with_ids else topic.name
-            if name is None:
-                partitions = [nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
-            else:
-                partitions = [self._one(asked.group_id, (name, index), stable) for index in topic.partition_indexes]
+            partitions = []
+            for index in topic.partition_indexes:
+                unknown = nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) if name is None else None
+                partitions.append(unknown or self._one(asked.group_id, (name or "", index), stable))
+                yield
             found.append(Fetched.Topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+            yield
         return found
 
-    def _all(self, group_id: str, with_ids: bool, stable: bool) -> list[Fetched.Topic]:
-        places = {*self.store.of(group_id), *(self.store.pending_of(group_id) if stable else ())}
+    def _all(self, group_id: str, with_ids: bool, stable: bool) -> Work[list[Fetched.Topic]]:
+        by_topic: dict[str, set[int]] = {}
+        for name, index in (*self.store.of(group_id), *(self.store.pending_of(group_id) if stable else ())):
+            by_topic.setdefault(name, set()).add(index)
+            yield
         found = []
-        for name, group in groupby(sorted(places), key=lambda place: place[0]):
+        for name in sorted(by_topic):
             topic_id = self.topics.id_of(name) if with_ids else bytes(16)
-            if topic_id is not None:
-                partitions = [self._one(group_id, place, stable) for place in group]
-                found.append(Fetched.Topic(name=name, topic_id=topic_id, partitions=partitions))
+            if topic_id is None:
+                continue
+            partitions = []
+            for index in sorted(by_topic[name]):
+                partitions.append(self._one(group_id, (name, index), stable))
+                yield
+            found.append(Fetched.Topic(name=name, topic_id=topic_id, partitions=partitions))
         return found
 
     def _one(self, group_id: str, place: TopicPartition, stable: bool) -> Partition:

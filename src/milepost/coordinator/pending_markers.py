@@ -17,6 +17,7 @@ Not promised: one marker per partition. After a crash all of them are sent again
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("milepost.coordinator")
 
 RETRY_SECONDS = 0.1
+MARKERS_AT_ONCE = 50
 
 DONE = frozenset(
     {
@@ -71,15 +73,26 @@ class PendingMarkers:
         self._timer: Handle | None = None
         self._finished = finished
         self._is_stopped = False
+        self._to_send: deque[TopicPartition] = deque()
+        self._in_flight = 0
 
     def send(self) -> None:
-        self._timer = None
         if not self.remaining:
             self._finished()
             return
+        # Sorted, so that the same transaction gives the same log.
+        self._to_send = deque(sorted(self.remaining, key=lambda name: (name.topic, name.partition)))
+        self._send_some()
+
+    def _send_some(self) -> None:
+        """Others are served before the next ones are sent."""
+        self._timer = None
+        some = [self._to_send.popleft() for _ in range(min(len(self._to_send), MARKERS_AT_ONCE))]
+        if self._to_send:
+            self._timer = self._timers.later(0, self._send_some)
+        self._in_flight += 1
         self._write_markers(
-            # Sorted, so that the same transaction gives the same log.
-            sorted(self.remaining, key=lambda name: (name.topic, name.partition)),
+            some,
             self.metadata.producer_id,
             self.metadata.producer_epoch,
             self.metadata.state is PREPARE_COMMIT,
@@ -90,17 +103,19 @@ class PendingMarkers:
     def stop(self) -> None:
         """The coordinator gave this transaction away."""
         self._is_stopped = True
+        self._to_send.clear()
         if self._timer is not None:
             self._timer.cancel()
 
     def _written(self, errors: Mapping[TopicPartition, int]) -> None:
+        self._in_flight -= 1
         if self._is_stopped:
             return
         for partition, code in errors.items():
             if code in DONE:
                 self.remaining.discard(partition)
             if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                self._is_stopped = True
+                self.stop()
             if code != ErrorCode.NONE:
                 logger.warning(
                     "transactional id %r: the marker of producer %d epoch %d for %s was answered with %s",
@@ -110,7 +125,7 @@ class PendingMarkers:
                     partition,
                     error_name(code),
                 )
-        if self._is_stopped:
+        if self._is_stopped or self._to_send or self._in_flight:
             return
         if self.remaining:
             self._timer = self._timers.later(RETRY_SECONDS, self.send)

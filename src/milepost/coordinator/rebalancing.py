@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable
 from milepost.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup
 from milepost.coordinator.classic_member import ClassicMember
 from milepost.coordinator.group_records import group_error, group_record
+from milepost.coordinator.interfaces import Owed
+from milepost.coordinator.pending_members import PendingMembers
 from milepost.coordinator.runtime import GroupRuntime, logger
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import JoinGroupResponse, SyncGroupResponse
@@ -30,6 +32,9 @@ class Rebalancer:
     def __init__(self, runtime: GroupRuntime):
         self.runtime = runtime
         self.settings = runtime.settings
+        self.pending = PendingMembers()
+        self.forgotten: Callable[[ClassicGroup], object] = lambda group: None
+        """Told of a group that lost an id nobody came back with: it may have been all there was."""
 
     # Signs of life.
 
@@ -56,10 +61,27 @@ class Rebalancer:
             self.forget_pending(group, member_id)
 
         group.pending[member_id] = self.runtime.later(timeout_ms, forget)
+        self.pending.add(group.group_id, member_id, forget)
+
+    def comes_back(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether somebody was given this id, and now is here with it."""
+        timer = group.pending.pop(member_id, None)
+        if timer is None:
+            return False
+        timer.cancel()
+        self.pending.discard(group.group_id, member_id)
+        return True
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
-        group.pending.pop(member_id).cancel()
-        self.maybe_complete_join(group)
+        if self.comes_back(group, member_id):
+            self.maybe_complete_join(group)
+            self.forgotten(group)
+
+    def close(self, group: ClassicGroup, error_code: int) -> list[Owed]:
+        """What `ClassicGroup.close` says is owed."""
+        for member_id in group.pending:
+            self.pending.discard(group.group_id, member_id)
+        return group.close(error_code)
 
     def remove(self, group: ClassicGroup, members: Iterable[ClassicMember], error_code: int, reason: str) -> None:
         """Drop members, answer what they wait for, and let the others rebalance."""

@@ -1,9 +1,10 @@
 """One step of one member towards its target assignment.
 
     state                  goes on when                          and then
-    Stable                 the target has a newer epoch          looks at the target
-    UnrevokedPartitions    the member says what it owns, and     its epoch rises by one, and it looks at the target, which may have
-                           none of it is to be given up          changed meanwhile
+    Stable                 the target has a newer epoch, or      looks at the target
+                           has lost partitions that it has
+    UnrevokedPartitions    the member says what it owns, and     its epoch rises by one, never past the target's, and it looks at the
+                           none of it is to be given up          target, which may have changed meanwhile
     UnreleasedPartitions   always                                looks at the target
 
 Looking at the target:
@@ -36,8 +37,8 @@ def next_step(
     if member.state is UNREVOKED:
         if owned is None or owned & member.pending_revocation:
             return member
-        return look(member, member.epoch + 1, target_epoch, target, owned, holder)
-    if member.has_reached(target_epoch):
+        return look(member, min(member.epoch + 1, target_epoch), target_epoch, target, owned, holder)
+    if member.has_reached(target_epoch) and member.assigned <= target:
         return member
     return look(member, member.epoch, target_epoch, target, owned, holder)
 

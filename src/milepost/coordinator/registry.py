@@ -33,6 +33,9 @@ class Registry:
         """Partitions being loaded, and what is to be done when they are."""
         self._loaded: set[int] = set()
         self._expected: set[int] = set()
+        rebalancer.forgotten = self.drop_unused
+        self.unloads = 0
+        """How many partitions went elsewhere so far: who reads in pieces sees whether groups went meanwhile."""
 
     # Groups.
 
@@ -46,8 +49,15 @@ class Registry:
 
     def drop(self, group: Group) -> None:
         self.groups.pop(group.group_id, None)
-        for answer, response in group.close(ErrorCode.NOT_COORDINATOR):
+        close = partial(self.rebalancer.close, group) if isinstance(group, ClassicGroup) else group.close
+        for answer, response in close(ErrorCode.NOT_COORDINATOR):
             self.runtime.outbox.put(answer, response)
+
+    def drop_unused(self, group: ClassicGroup) -> None:
+        """Unless anything is there but its name: it was asked for by somebody who was refused, or did not come back."""
+        is_unused = group.generation == 0 and group.is_empty and not self.offsets.has_any(group.group_id)
+        if is_unused and self.groups.get(group.group_id) is group:
+            self.drop(group)
 
     def unavailable(self, group_id: str) -> int:
         """The error of a request about a group that is not ours, or not yet."""
@@ -111,6 +121,7 @@ class Registry:
             self.rebalancer.rebalance(group, "it has more members than group.max.size allows now")
 
     def unload(self, partition: int) -> None:
+        self.unloads += 1
         self._loading.pop(partition, None)
         self._loaded.discard(partition)
         self._expected.discard(partition)

@@ -11,15 +11,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost.clock import Clock
 from milepost.coordinator.hashing import partition_of
-from milepost.coordinator.interfaces import CoordinatorLog, Done, Handle, Timers
+from milepost.coordinator.interfaces import CoordinatorLog, Done, Handle, Timers, Work
 from milepost.coordinator.settings import GroupSettings
 from milepost.record.records import Record
 
+if TYPE_CHECKING:
+    from milepost.log.verification import VerificationGuard
+
 logger = logging.getLogger("milepost.coordinator")
+PIECES_AT_ONCE, PIECES_MS = 100, 2
 
 
 class Outbox:
@@ -74,10 +78,22 @@ class GroupRuntime:
         """Append to the group's partition."""
         self.log.append(self.partition_for(group_id), records, self._inside(done))
 
-    def write_transactional(
-        self, group_id: str, records: Sequence[Record], producer_id: int, producer_epoch: int, done: Done
-    ) -> None:
-        self.log.append_transactional(self.partition_for(group_id), records, producer_id, producer_epoch, self._inside(done))
+    def write_batch(self, group_id: str, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
+        """The same for many records, which were put into a batch in pieces."""
+        self.log.append_batch(self.partition_for(group_id), batch, self._inside(done), guard)
+
+    def in_background(self, work: Work[object]) -> None:
+        """Do work that nobody waits for, some pieces at a time; others are served in between."""
+        until = self.now_ms() + PIECES_MS
+        with self.outbox:
+            for _ in range(PIECES_AT_ONCE):
+                if self.now_ms() >= until:
+                    break
+                try:
+                    next(work)
+                except StopIteration:
+                    return
+        self._timers.later(0, lambda: self.in_background(work))
 
     def _inside(self, done: Done) -> Done:
         def run(error_code: int) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from milepost.coordinator.hashing import partition_of
 from milepost.coordinator.pending_markers import PendingMarkers
-from milepost.coordinator.transaction import ENDING, ONGOING, TransactionMetadata
+from milepost.coordinator.transaction import EMPTY, ENDING, ONGOING, TransactionMetadata
 from milepost.coordinator.transaction_records import decode_record, encode_metadata, encode_tombstone
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
@@ -29,13 +29,14 @@ from milepost.record.batch import NO_PRODUCER_EPOCH
 from milepost.record.records import Record
 
 if TYPE_CHECKING:
-    from milepost.coordinator.interfaces import CoordinatorLog
+    from milepost.coordinator.interfaces import CoordinatorLog, Work
 
 logger = logging.getLogger("milepost.coordinator")
 
 # A batch of tombstones stays well below any sensible max.message.bytes.
 TOMBSTONES_AT_ONCE = 1000
 TOMBSTONE_BYTES_AT_ONCE = 262_144
+ID_BYTES = 800
 
 ANSWER_FOR = {
     ErrorCode.NONE: ErrorCode.NONE,
@@ -83,6 +84,9 @@ class TransactionRegistry:
         self._loaded: dict[int, LoadedPartition] = {}
         self._expected: set[int] = set()
         self.ongoing: dict[str, TransactionalId] = {}
+        self.unused: dict[str, TransactionalId] = {}
+        """Ids without a transaction since their producer began, the one that began first at the front."""
+        self._unused_bytes = 0
 
     def partition_for(self, transactional_id: str) -> int:
         return partition_of(transactional_id, self._log.partition_count)
@@ -138,7 +142,7 @@ class TransactionRegistry:
             for entry in loaded.ids.values():
                 if entry.markers is not None:
                     entry.markers.stop()
-                self.ongoing.pop(entry.name, None)
+                self._forget(entry)
                 self._changed(entry.name)
 
     # Ids.
@@ -194,23 +198,45 @@ class TransactionRegistry:
             del self._loaded[entry.partition].ids[entry.name]
 
     def _track(self, entry: TransactionalId) -> None:
+        self._forget(entry)
         if entry.metadata.state is ONGOING:
             self.ongoing[entry.name] = entry
-        else:
-            self.ongoing.pop(entry.name, None)
+        elif entry.metadata.state is EMPTY:
+            self.unused[entry.name] = entry
+            self._unused_bytes += size_of(entry)
+
+    def _forget(self, entry: TransactionalId) -> None:
+        self.ongoing.pop(entry.name, None)
+        if self.unused.pop(entry.name, None) is not None:
+            self._unused_bytes -= size_of(entry)
+
+    def make_room(self, now_ms: int, most_bytes: int) -> None:
+        """Anybody may ask for a producer under any name: of ids that were never used for anything, the oldest go for new ones."""
+        while self._unused_bytes > most_bytes:
+            entry = next(iter(self.unused.values()))
+            self._forget(entry)
+            if not entry.is_writing:
+                self._remove(entry.partition, self._loaded[entry.partition], [entry], now_ms)
 
     # Expiry.
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+    def removing_expired(self, now_ms: int, expiration_ms: int) -> Work[None]:
         """Forget ids that have rested for `expiration_ms`, in the log and here."""
+
+        def has_expired(entry: TransactionalId) -> bool:
+            return not entry.is_writing and entry.metadata.is_expired(now_ms, expiration_ms)
+
         for partition, loaded in list(self._loaded.items()):
-            expired = [
-                entry
-                for entry in loaded.ids.values()
-                if not entry.is_writing and entry.metadata.is_expired(now_ms, expiration_ms)
-            ]
+            expired = []
+            for entry in list(loaded.ids.values()):
+                if has_expired(entry):
+                    expired.append(entry)
+                yield
             for chunk in chunks(expired):
-                self._remove(partition, loaded, chunk, now_ms)
+                still = [entry for entry in chunk if self.holds(entry) and has_expired(entry)]
+                if still:
+                    self._remove(partition, loaded, still, now_ms)
+                yield
 
     def _remove(self, partition: int, loaded: LoadedPartition, entries: list[TransactionalId], now_ms: int) -> None:
         for entry in entries:
@@ -221,11 +247,17 @@ class TransactionRegistry:
                 entry.is_writing = False
                 if code == ErrorCode.NONE and loaded.ids.get(entry.name) is entry:
                     del loaded.ids[entry.name]
+                    self._forget(entry)
             if self._loaded.get(partition) is loaded:
                 for entry in entries:
                     self._changed(entry.name)
 
         self._log.append(partition, [encode_tombstone(entry.name, now_ms) for entry in entries], written)
+
+
+def size_of(entry: TransactionalId) -> int:
+    """About what it takes in memory."""
+    return ID_BYTES + len(entry.name)
 
 
 def answer_for(code: int) -> ErrorCode:

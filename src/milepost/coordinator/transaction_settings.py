@@ -8,6 +8,9 @@
     add.partitions.to.txn.retry.backoff.max.ms                     add_partitions_wait_ms
     feature transaction.version                                    transaction_version
 
+Not Kafka's: ids that take more than `most_unused_bytes` of memory and had no transaction since their producer began are forgotten before
+they expire, the oldest first: anybody may invent ids. Their producers are told that the id is not known, and begin again.
+
 `transaction_version` decides the format of the log's records and how the coordinator itself ends a transaction. What a client does
 follows from the versions of its requests.
 """
@@ -25,3 +28,4 @@ class TransactionSettings:
     remove_expired_interval_ms: int = 3_600_000
     add_partitions_wait_ms: int = 100
     transaction_version: int = 2
+    most_unused_bytes: int = 64 << 20

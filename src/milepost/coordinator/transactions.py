@@ -27,6 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.coordinator.pending_markers import PendingMarkers, WriteMarkers
@@ -47,11 +48,12 @@ from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from milepost.clock import Clock
-    from milepost.coordinator.interfaces import CoordinatorLog, Handle, Timers
+    from milepost.coordinator.interfaces import CoordinatorLog, Handle, Timers, Work
 
 logger = logging.getLogger("milepost.coordinator")
 
 COMPLETE_RETRY_SECONDS = 0.1
+PIECES_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,11 @@ class TransactionCoordinator:
             self._end(entry, changed, lambda ended: answer(ProducerAnswer(ended.error or ErrorCode.CONCURRENT_TRANSACTIONS)))
         else:
             self._registry.write(entry, changed, lambda error: answer(producer_answer(error, changed)))
+            self._registry.make_room(self._clock.now_ms(), self.settings.most_unused_bytes)
+
+    @property
+    def unused_ids(self) -> int:
+        return len(self._registry.unused)
 
     def _initialize(
         self, transactional_id: str, timeout_ms: int, known: Producer | None
@@ -336,7 +343,16 @@ class TransactionCoordinator:
                 self._end(entry, fenced, lambda _: None)
 
     def remove_expired(self) -> None:
-        self._registry.remove_expired(self._clock.now_ms(), self.settings.id_expiration_ms)
+        self._go_on(self._registry.removing_expired(self._clock.now_ms(), self.settings.id_expiration_ms))
+
+    def _go_on(self, work: Work[None]) -> None:
+        """Some pieces of it; others are served before the next ones."""
+        for _ in range(PIECES_AT_ONCE):
+            try:
+                next(work)
+            except StopIteration:
+                return
+        self._timers.later(0, partial(self._go_on, work))
 
     # Looking at them.
 

@@ -202,7 +202,7 @@ class Dump:
             self.damaged = True
             data = log.read(damage.position, header.size)
             self._batch(log.path, damage.position, RecordBatch(data) if header.magic >= 2 else LegacyBatch(data), decoder, False)
-        self.damaged = self.damaged or not damage.is_tail
+        self.damaged = self.damaged or not damage.looks_torn
         self.view.damage(log.path, damage)
 
     def _batch(self, path: str, position: int, batch: AnyBatch, decoder: StringDecoder, is_valid: bool = True) -> None:

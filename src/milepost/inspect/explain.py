@@ -36,7 +36,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`rebuilt` names the segments whose indexes are not those on disk, but were made in memory with `index_interval_bytes`."""
+    """`rebuilt` names the segments whose indexes are not those on disk, but were made in memory with `index_interval_bytes`.
+
+    `bytes_left_out`: at the end, what is no whole batch.
+    """
 
     directory: str
     question: Question
@@ -51,6 +54,7 @@ class Explanation:
     damage: tuple[Hole, ...]
     rebuilt: tuple[int, ...] = ()
     index_interval_bytes: int = 0
+    bytes_left_out: int = 0
 
 
 def explain(log: Log, *, offset: int | None = None, time: int | None = None, unit: str | None = None) -> Explanation:
@@ -82,6 +86,7 @@ def explain(log: Log, *, offset: int | None = None, time: int | None = None, uni
         tuple(damage),
         tuple(log.recovered),
         log.config.index_interval_bytes,
+        log.bytes_cut,
     )
 
 

@@ -1,7 +1,7 @@
 """An explanation as one JSON document: what `milepost explain --json` prints. Names and meanings stay; more may be added.
 
     directory    the partition directory, as given
-    log          start_offset, end_offset, segments (how many), bytes
+    log          start_offset, end_offset, segments (how many), bytes, bytes_left_out (at the end: no whole batch)
     question     offset or time (the other is null), unit (how the time was written, or null), target (what was looked for)
     steps        in the order they were taken, each with its kind in `step`:
       segment    rule ("floor", "first not older", "next"), base_offset, next_base_offset, largest_timestamp, compared
@@ -40,6 +40,7 @@ def explanation_as_json(explanation: Explanation) -> Json:
             "end_offset": explanation.end_offset,
             "segments": len(explanation.base_offsets),
             "bytes": explanation.size,
+            "bytes_left_out": explanation.bytes_left_out,
         },
         "question": {"offset": question.offset, "time": question.time, "unit": question.unit, "target": question.target},
         "steps": [_step(explanation, step) for step in explanation.steps],

@@ -77,6 +77,9 @@ def _log_lines(explanation: Explanation) -> Iterator[str]:
     held = f"offsets {start} to {end - 1}" if end > start else f"no records (the next offset is {end})"
     segments, size = count(len(explanation.base_offsets), "segment"), count(explanation.size, "byte")
     yield from wrapped(f"The log holds {held} in {segments}, {size}.")
+    if left_out := explanation.bytes_left_out:
+        are = "is no whole batch and is" if left_out == 1 else "are no whole batch and are"
+        yield from wrapped(f"{count(left_out, 'byte')} at the end of the log {are} left out; milepost verify says more.")
     if explanation.rebuilt:
         yield from wrapped(
             f"It was not closed cleanly, or is being written: the indexes of {count(len(explanation.rebuilt), 'segment')} were rebuilt "
@@ -127,7 +130,8 @@ def _index_lines(explanation: Explanation, search: IndexSearch) -> list[str]:
     if not search.entries:
         return wrapped(f"Looked for {asked}. The index has no entries: the walk starts at the beginning of the segment.")
     shown = [f"{probe.slot}{KEPT_SPACE}({probe.key})" for probe in search.probes[:SHOWN_PROBES]]
-    lines = wrapped(f"Looked for {asked}, among {count(search.entries, 'entry', 'entries')}. Probed slots {', '.join(shown)}.")
+    probed = f"Probed {'slot' if len(shown) == 1 else 'slots'} {', '.join(shown)}"
+    lines = wrapped(f"Looked for {asked}, among {count(search.entries, 'entry', 'entries')}. {probed}.")
     lines += wrapped(f"{count(len(search.probes), 'probe')} in {count(search.pages, 'page')}: {_warmth(search)}.")
     return [*lines, "", *_entry_table(search, base)]
 

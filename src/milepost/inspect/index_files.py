@@ -67,6 +67,12 @@ def time_entries(index: IndexFile) -> Iterator[TimestampOffset]:
     return (TimestampOffset(timestamp, index.base_offset + relative) for timestamp, relative in index.slots())
 
 
+def last_offset(times: IndexFile) -> int:
+    """What the last entry of a time index stands for."""
+    entry = times.entry.unpack_from(times.data, (times.entries - 1) * times.entry.size)
+    return times.base_offset + int(entry[1])
+
+
 def read_txn_index(disk: Disk, path: str) -> tuple[list[AbortedTransaction], int]:
     """The entries, and how many bytes behind them make no whole one."""
     data = read_file(disk, path)

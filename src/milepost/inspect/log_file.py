@@ -4,7 +4,7 @@ The walk trusts nothing. A batch counts when it is whole, of a known magic, of a
 Where that fails, the next valid batch is looked for: right behind the bad one if its size can be believed, else byte by byte.
 What lies between is one `Damage`:
 
-    is_tail   no valid batch lies behind it: a write that was cut short, or zeros that were never written to
+    is_tail   no valid batch lies behind it: a write that was cut short, zeros that were never written to, or a last batch that changed
     a hole    a valid batch lies behind it: bytes that were good once and are not any more
 
 The file is read in pieces, never mapped: a broker that cuts it meanwhile must not kill the reader. It is read up to the size it
@@ -46,7 +46,7 @@ _start_of = struct.Struct(">8xi4xb").unpack_from
 class Damage:
     """Bytes from `position` to `end` that are no valid batch. `batch` is what the header there says, if there is a header.
 
-    `is_offset`: the batch is whole and its CRC is right, only its offset is not.
+    `is_offset`: the batch is whole and its CRC is right, only its offset is not. `is_short`: the file ends before the batch does.
     """
 
     position: int
@@ -56,10 +56,16 @@ class Damage:
     batch: AnyBatch | None = None
     is_zero: bool = False
     is_offset: bool = False
+    is_short: bool = False
 
     @property
     def size(self) -> int:
         return self.end - self.position
+
+    @property
+    def looks_torn(self) -> bool:
+        """What a write leaves that was cut short. Bytes that are all there and wrong were right once."""
+        return self.is_tail and (self.is_short or self.is_zero)
 
 
 class LogFile:
@@ -98,12 +104,12 @@ class LogFile:
             at = position - chunk_start
             if at + HEADER_SIZE_UP_TO_MAGIC > len(chunk):
                 chunk, chunk_start, at = self.read(position, min(CHUNK, end - position)), position, 0
-            reason, is_offset = _impossible(chunk, at), False
+            reason, is_offset, is_short = _impossible(chunk, at), False, end - position < HEADER_SIZE_UP_TO_MAGIC
             if not reason:
                 size_field, magic = _start_of(chunk, at)
                 size = LOG_OVERHEAD + size_field
                 if size > end - position:
-                    reason = f"the batch there has {size} bytes, and {end - position} are left"
+                    reason, is_short = f"the batch there has {size} bytes, and {end - position} are left", True
                 else:
                     if at + size > len(chunk):
                         chunk, chunk_start, at = self.read(position, min(max(CHUNK, size), end - position)), position, 0
@@ -118,7 +124,7 @@ class LogFile:
                         position += size
                         next_offset = batch.last_offset + 1
                         continue
-            damage = self.damage_at(position, end, next_offset, reason, is_offset)
+            damage = self.damage_at(position, end, next_offset, reason, is_offset, is_short)
             yield position, damage
             position = damage.end
 
@@ -140,13 +146,15 @@ class LogFile:
             return f"it starts at offset {first_offset}, where {next_offset} is next and the batch behind it starts before that"
         return ""
 
-    def damage_at(self, position: int, end: int, next_offset: int, reason: str, is_offset: bool = False) -> Damage:
+    def damage_at(
+        self, position: int, end: int, next_offset: int, reason: str, is_offset: bool = False, is_short: bool = False
+    ) -> Damage:
         """How far bytes go that are no valid batch: up to the next one that is, or to the end."""
         batch = self._header_at(position, end)
         found = self._next_valid(position, end, next_offset, batch)
         tail = self.read(position, min(end - position, CHUNK))
         is_zero = found is None and not tail.strip(b"\0") and self._is_zero(position, end)
-        return Damage(position, end if found is None else found, reason, found is None, batch, is_zero, is_offset)
+        return Damage(position, end if found is None else found, reason, found is None, batch, is_zero, is_offset, is_short)
 
     def _header_at(self, position: int, end: int) -> AnyBatch | None:
         header = self.read(position, min(HEADER_SIZE, end - position))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
+from milepost.codec.text import counted
 from milepost.config import LogConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
@@ -26,7 +27,7 @@ def open_partition(path: str, settings: Mapping[str, object] | None = None) -> L
     if target.kind is PathKind.DATA:
         partitions = partitions_in(disk, target.path)
         hint = f"name a partition in it, such as {target.path}/{partitions[0]}" if partitions else "there is no partition in it"
-        raise KafkaStorage(f"{target.path}: a data directory with {len(partitions)} partitions; {hint}")
+        raise KafkaStorage(f"{target.path}: a data directory with {counted(len(partitions), 'partition')}; {hint}")
     if target.kind is PathKind.FILE:
         raise KafkaStorage(f"{target.path}: a file; name the partition directory it is in")
     if not segment_bases(disk, target.path) and not is_partition_name(posixpath.basename(target.path)):

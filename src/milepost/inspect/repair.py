@@ -12,7 +12,7 @@ What verify finds decides what is done:
     a sparse index             rebuilt from the log, with index.interval.bytes as given
     a transaction index        rebuilt from the log; entries whose marker is lost stay
     a snapshot, a stray index  moved aside: a start makes snapshots anew
-    leader epochs              read from the batches
+    leader epochs              what batches contradict is put right by them; what the file alone knows stays
     a checkpoint               values behind the end of a log are lowered; one that does not parse becomes empty, which costs work, not
                                records
 
@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument
 from milepost.files import Disk
-from milepost.inspect.findings import Finding, Remedy, Report
+from milepost.inspect.findings import Finding, Remedy, Report, counted
 from milepost.inspect.log_file import Damage, LogFile
-from milepost.inspect.paths import PathKind, is_partition_name, look_at, partitions_in
+from milepost.inspect.paths import PathKind, Target, is_partition_name, look_at, partitions_in
 from milepost.inspect.verify import check_data_directory_files
-from milepost.inspect.verify_epochs import learned
+from milepost.inspect.verify_epochs import corrected
 from milepost.inspect.verify_partition import PartitionCheck, peek
 from milepost.inspect.verify_segment import Gap, first_offset_of
 from milepost.log import directory as data_directory
@@ -110,10 +110,10 @@ def plan_repair(path: str, config: LogConfig | None = None, disk: Disk | None = 
     if target.kind is PathKind.FILE:
         raise InvalidArgument(f"{path}: a single file cannot be repaired by itself; name its partition directory")
     if target.kind is PathKind.PARTITION:
-        plan = Plan(path, posixpath.dirname(posixpath.abspath(target.path)), config)
+        plan = Plan(path, data_directory_of(target), config)
         directories = [target.path]
     else:
-        plan = Plan(path, posixpath.abspath(target.path), config)
+        plan = Plan(path, data_directory_of(target), config)
         directories = [f"{target.path}/{name}" for name in partitions_in(disk, target.path) if not parse_directory_name(name)[1]]
         report = Report()
         check_data_directory_files(disk, target.path, report)
@@ -122,6 +122,12 @@ def plan_repair(path: str, config: LogConfig | None = None, disk: Disk | None = 
     for directory in directories:
         _plan_partition(plan, disk, directory, owner)
     return plan
+
+
+def data_directory_of(target: Target) -> str:
+    """Where the lock and the checkpoints of what is repaired are."""
+    path = posixpath.abspath(target.path)
+    return path if target.kind is PathKind.DATA else posixpath.dirname(path)
 
 
 def _plan_checkpoints(plan: Plan, report: Report) -> None:
@@ -169,14 +175,16 @@ def _plan_finding(plan: Plan, partition: PartitionPlan, check: PartitionCheck, f
         partition.indexes.setdefault(base, set()).add(posixpath.splitext(name)[1])
     elif finding.remedy is Remedy.REBUILD_TXN_INDEX:
         partition.txn_indexes[base] = check.corrected_txn_indexes[base]
-        plan.steps.append(Step(finding.file, f"rebuilt from the log, {len(partition.txn_indexes[base])} aborted transactions"))
+        plan.steps.append(Step(finding.file, f"rebuilt from the log, {counted(len(partition.txn_indexes[base]), 'aborted transaction')}"))
     elif finding.remedy is Remedy.REMOVE:
         partition.removals.append(finding.file)
         plan.steps.append(Step(finding.file, f"{finding.what}: it is moved aside"))
     elif finding.remedy is Remedy.LEARN_EPOCHS:
         start = max(check.around.log_start or 0, check.bases[0] if check.bases else 0)
-        partition.epochs = learned(check.state.changes, start)
-        plan.steps.append(Step(finding.file, f"{finding.what}: the {len(partition.epochs)} epochs of the batches are written"))
+        state = check.state
+        partition.epochs = corrected(check.epoch_entries, state.changes, state.last_offset, start, state.next_offset)
+        becomes = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in partition.epochs)
+        plan.steps.append(Step(finding.file, f"{finding.what}: it becomes {becomes or 'empty'}"))
     elif finding.remedy is Remedy.REWRITE_CHECKPOINT:
         _plan_lowering(plan, partition, finding)
 

@@ -24,9 +24,10 @@ import time
 from milepost.clock import Clock, SystemClock
 from milepost.errors import KafkaStorage
 from milepost.files import Disk, HandlePool, Overlay, read_file, remove_file, replace_file
-from milepost.inspect.repair import Cut, PartitionPlan, Plan, plan_repair
+from milepost.inspect.paths import look_at
+from milepost.inspect.repair import Cut, PartitionPlan, Plan, data_directory_of, plan_repair
 from milepost.inspect.verify_partition import gap_name
-from milepost.log import clean_shutdown, epochs
+from milepost.log import clean_shutdown, directory_lock, epochs
 from milepost.log.checkpoints import read_offset_checkpoint, write_entries, write_offset_checkpoint
 from milepost.log.clean_shutdown import CleanShutdown, read_clean_shutdown, write_clean_shutdown
 from milepost.log.directory_lock import DirectoryLock
@@ -70,6 +71,14 @@ def apply_repair(plan: Plan, keep: str | None = None, disk: Disk | None = None, 
         return kept.path, plan
     finally:
         lock.release()
+
+
+def ensure_unowned(path: str, disk: Disk | None = None) -> None:
+    """DirectoryLocked when somebody owns the data directory of `path`: asked before a plan is made that could not be carried out."""
+    disk = disk or Disk()
+    directory = data_directory_of(look_at(disk, path))
+    if disk.exists(f"{directory}/{directory_lock.FILE_NAME}"):
+        DirectoryLock(directory, disk).release()
 
 
 class Kept:

@@ -48,7 +48,7 @@ def _check_v2(batch: RecordBatch) -> tuple[int, str]:
         data = decompress(batch.codec, batch.payload())
         start, end = 0, len(data)
     else:
-        data = batch.buffer  # type: ignore[assignment]
+        data = batch.buffer
         start, end = batch.position + HEADER_SIZE, batch.position + batch.size
     newest, _, _, _, is_sequential = scan_records(data, start, end, count, batch.base_timestamp)
     if not is_sequential and not _deltas_rise(decode_records(data, start, end, count, 0, 0).offsets, batch.last_offset_delta):

@@ -4,7 +4,8 @@ The walk over the `.log` hands every batch to both checks once; the entries of a
 settles them all.
 
     offset index   (offset, position): a batch starts at `position`, and one from there up to the next entry's position ends at `offset`.
-                   Usually that is the batch itself; Kafka before 3.9.1 wrote one entry for several batches that came in one append.
+                   Usually that is the batch itself; Kafka before 3.9.1 wrote one entry for several batches that came in one append,
+                   and its cleaner the last record kept, where the batch reaches further.
     time index     (timestamp, offset): nothing up to `offset` is newer than `timestamp`, and `timestamp` is the largest of the batch
                    that `offset` lies in: at its end, or (Kafka before 3.8) at the record that has it. A sealed index ends with the
                    largest timestamp of its segment.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from milepost.errors import MilepostError
-from milepost.inspect.index_files import IndexFile, offset_entries, time_entries
+from milepost.inspect.index_files import IndexFile, last_offset, offset_entries, time_entries
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.record.batches import AnyBatch
 from milepost.record.kernel import check_entries
@@ -100,6 +101,7 @@ class TimeIndexCheck:
         self._slot = -1
         self._left = ordered_entries(index, say)
         self.is_ordered = self._left == index.entries
+        self.last_offset = last_offset(index) if self._left and self.is_ordered else -1
         self._entries: Iterator[TimestampOffset] = time_entries(index)
         self._entry = TimestampOffset(NO_TIMESTAMP, NEVER)
         self.last_timestamp = NO_TIMESTAMP

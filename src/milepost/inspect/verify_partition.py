@@ -22,7 +22,7 @@ from milepost.inspect.verify_segment import Circumstances, Gap, LogState, Progre
 from milepost.log import directory as data_directory
 from milepost.log import epochs, partition_metadata
 from milepost.log.directory import DataDirectory
-from milepost.log.epochs import LeaderEpochCache
+from milepost.log.epochs import EpochEntry, LeaderEpochCache
 from milepost.log.open import last_segment_size
 from milepost.log.partition_metadata import read_partition_metadata
 from milepost.log.partition_name import parse_directory_name
@@ -98,11 +98,13 @@ class PartitionCheck:
         self.progress = progress
         self.around = Surroundings.of(disk, path, owner)
         self.bases: list[int] = []
+        self._snapshots: list[int] = []
         self._pending: list[int] = []
         self._is_swapping = False
         self._irregular: set[str] = set()
         self._accepted: set[Gap] = set()
         self.unexplained_gaps: list[Gap] = []
+        self.epoch_entries: list[EpochEntry] = []
         # Base offset -> what the transaction index of that segment should hold, where it does not.
         self.corrected_txn_indexes: dict[int, list[AbortedTransaction]] = {}
 
@@ -129,7 +131,12 @@ class PartitionCheck:
     def _list_files(self, quiet: bool) -> None:
         usable = [name for name in files_in(self.disk, self.path) if self._is_usable(name, quiet)]
         self.bases = sorted(int(name.name[: -len(names.LOG)]) for name in usable if is_log_name(name.name))
-        self._pending = sorted(snapshot_offset(name.name) for name in usable if is_snapshot_name(name.name))
+        self._snapshots = sorted(snapshot_offset(name.name) for name in usable if is_snapshot_name(name.name))
+        first = self.bases[0] if self.bases else 0
+        self._pending = [offset for offset in self._snapshots if offset >= first]
+        for offset in (offset for offset in self._snapshots if offset < first and not quiet):
+            what = f"stands for offset {offset}, below the first segment at {first}; nothing reads it, and the next start removes it"
+            self._found(snapshot_path(self.path, offset), what, note=True)
         for name in usable:
             if name.kind in SEGMENT_KINDS and not name.left_over and name.base_offset not in self.bases and not quiet:
                 self._found(f"{self.path}/{name.name}", "an index without its log", "repair moves it aside", Remedy.REMOVE)
@@ -159,7 +166,7 @@ class PartitionCheck:
             base,
             next_base,
             may_be_torn=next_base is None and not self.around.is_clean,
-            recovery_point=self.around.recovery_point or 0,
+            ends=self._known_ends(),
             headers_only=self.headers_only,
             checks_txn_index=checks_txn_index,
         )
@@ -172,6 +179,16 @@ class PartitionCheck:
         check.run(lambda position: self.progress(done + position))
         if check.corrected_txn_index is not None:
             self.corrected_txn_indexes[base] = check.corrected_txn_index
+
+    def _known_ends(self) -> tuple[tuple[str, int], ...]:
+        around, snapshot = self.around, max(self._snapshots, default=0)
+        return (
+            ("a snapshot stands for offset", snapshot),
+            ("the recovery point is", around.recovery_point or 0),
+            ("the high watermark is", around.high_watermark or 0),
+            ("the log start is", around.log_start or 0),
+            ("the cleaner offset is", around.cleaner_offset or 0),
+        )
 
     def _settle_snapshots(self, offset: int) -> None:
         """The walk stands before `offset`: the snapshots up to there can be compared."""
@@ -228,7 +245,7 @@ class PartitionCheck:
         path = f"{self.path}/{epochs.FILE_NAME}"
         start = max(self.around.log_start or 0, self.bases[0] if self.bases else 0)
         try:
-            entries = LeaderEpochCache.read(path, self.disk)
+            entries = self.epoch_entries = LeaderEpochCache.read(path, self.disk)
         except (OSError, MilepostError) as error:
             self._found(path, _reason(error, path), "repair reads the epochs from the batches", Remedy.LEARN_EPOCHS)
             return

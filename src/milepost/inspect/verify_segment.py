@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from milepost.errors import MilepostError
 from milepost.files import Disk
 from milepost.inspect import index_files
-from milepost.inspect.findings import Finding, Remedy, Report
+from milepost.inspect.findings import Finding, Remedy, Report, counted
 from milepost.inspect.index_files import IndexFile
 from milepost.inspect.log_file import Damage, LogFile
 from milepost.inspect.verify_batch import check_batch, check_header, check_marker
@@ -23,6 +23,7 @@ from milepost.inspect.verify_producers import ProducerReplay
 from milepost.record.batch import DELETE_HORIZON_FLAG, NO_TIMESTAMP, RecordBatch
 from milepost.record.batches import AnyBatch
 from milepost.segment import names
+from milepost.segment.index_check import is_last_record_kept
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.txn_index import AbortedTransaction
 
@@ -45,6 +46,8 @@ class LogState:
 
     next_offset: int
     replay: ProducerReplay
+    # The last one that a batch has: `next_offset` also moves on where a segment begins.
+    last_offset: int = -1
     last_epoch: int = -1
     changes: list[EpochChange] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -60,13 +63,17 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Where a segment stands. `may_be_torn`: the last one of a directory without a marker of a clean stop."""
+    """Where a segment stands. `may_be_torn`: the last one of a directory without a marker of a clean stop.
+
+    `ends`: what other files say about where the log ended, such as "the high watermark is" and an offset. A torn write was never
+    told to any of them.
+    """
 
     directory: str
     base_offset: int
     next_base: int | None
     may_be_torn: bool
-    recovery_point: int = 0
+    ends: tuple[tuple[str, int], ...] = ()
     headers_only: bool = False
     checks_txn_index: bool = True
 
@@ -130,7 +137,7 @@ class SegmentCheck:
             if isinstance(batch, Damage):
                 state.replay.lose()
                 if batch.is_tail:
-                    self._tail(batch)
+                    self._tail(batch, times.last_offset)
                 else:
                     hole = batch
                     offsets.skip(batch.end)
@@ -165,13 +172,15 @@ class SegmentCheck:
                 self._producer(position, batch)
             if position >= offsets.next_position:
                 offsets.reach(position)
-            if last_offset == offsets.awaited:
+            if first_offset <= offsets.awaited <= last_offset and (
+                last_offset == offsets.awaited or is_last_record_kept(batch, offsets.awaited)
+            ):
                 offsets.awaited = -1
             if last_offset >= times.next_offset:
                 times.reach(batch, first_offset, newest)
             if batch.max_timestamp > newest:
                 newest = batch.max_timestamp
-            state.next_offset = last_offset + 1
+            state.next_offset, state.last_offset = last_offset + 1, last_offset
             self._valid_end = position + batch.size
             progress(position)
         return newest
@@ -185,7 +194,7 @@ class SegmentCheck:
             self._found(self.log_path, what, "compare with another replica", position)
             state.epochs_fall = True
             return
-        state.changes.append(EpochChange(epoch, batch.base_offset, state.last_epoch, state.next_offset - 1))
+        state.changes.append(EpochChange(epoch, batch.base_offset, state.last_epoch, state.last_offset))
         state.last_epoch = epoch
 
     def _jump(self, position: int, first_offset: int) -> None:
@@ -228,14 +237,25 @@ class SegmentCheck:
         self.state.lost.add(Gap(self.log_path, first, following))
         return f"offsets {first} to {following - 1} are lost"
 
-    def _tail(self, tail: Damage) -> None:
+    def _tail(self, tail: Damage, last_time_entry: int) -> None:
         where, next_offset = self.where, self.state.next_offset
         kind = "zeros, never written to" if tail.is_zero else f"no whole batch: {tail.reason}"
-        what = f"{tail.size} bytes behind offset {next_offset - 1} are {kind}"
+        what = f"{counted(tail.size, 'byte')} behind offset {next_offset - 1} {'is' if tail.size == 1 else 'are'} {kind}"
         if where.next_base is not None:
             what += f"; {self._lost(where.next_base)}"
-        is_note = where.may_be_torn and next_offset >= where.recovery_point
-        advice = "the next start cuts them off" if is_note else "repair cuts them off"
+        # What was written behind the end that was read here is known to other files, and is no sign of a loss.
+        is_growing = where.may_be_torn and self.disk.stat(self.log_path).st_size > tail.end
+        known = [f"{said} {offset}" for said, offset in where.ends if offset > next_offset]
+        if last_time_entry >= next_offset:
+            known.insert(0, f"its time index stands for offset {last_time_entry}")
+        is_note = where.may_be_torn and tail.looks_torn and (not known or is_growing)
+        if known and not is_note:
+            what += f"; {known[0]}, so they were whole once"
+        advice = "repair cuts them off"
+        if is_note:
+            advice = "the next start cuts them off"
+        elif where.may_be_torn:
+            advice = "fetch them from a replica: repair cuts them off, and so does the next start"
         self._found(self.log_path, what, advice, tail.position, Remedy.CUT, is_note)
 
     # The indexes.
@@ -247,13 +267,14 @@ class SegmentCheck:
             index = read(self.disk, path, base)
         except FileNotFoundError:
             if log_size:
-                self._found(path, f"missing, and its log has {log_size} bytes", REBUILDS, remedy=Remedy.REBUILD_INDEXES)
+                self._found(path, f"missing, and its log has {counted(log_size, 'byte')}", REBUILDS, remedy=Remedy.REBUILD_INDEXES)
         except (OSError, MilepostError) as error:
             self._found(path, f"cannot be read: {_reason(error, path)}", "make it readable, or remove it and let repair rebuild it")
         else:
             if index.unused:
                 note = self.where.may_be_torn
-                what = f"{index.unused} slots behind its {index.entries} entries are zeros"
+                are = "is a zero" if index.unused == 1 else "are zeros"
+                what = f"{counted(index.unused, 'slot')} behind its {counted(index.entries, 'entry', 'entries')} {are}"
                 advice = "not used yet: the index of an active segment" if note else REBUILDS
                 self._found(path, what, advice, index.entries * index.entry.size, Remedy.REBUILD_INDEXES, note)
             return index
@@ -269,12 +290,14 @@ class SegmentCheck:
         advice = "the next start rebuilds it" if torn else REBUILDS
         behind = offsets.finish(self._valid_end)
         if behind:
-            what = f"its last {behind} entries point behind the end of the valid log at {self._valid_end}"
+            points = "entry points" if behind == 1 else f"{behind} entries point"
+            what = f"its last {points} behind the end of the valid log at {self._valid_end}"
             self._found(self._path(names.INDEX), what, advice, remedy=Remedy.REBUILD_INDEXES, note=torn)
         path = self._path(names.TIME_INDEX)
         behind = times.finish()
         if behind:
-            what = f"its last {behind} entries stand for offsets behind the end of the segment at {self.state.next_offset - 1}"
+            stands = "entry stands" if behind == 1 else f"{behind} entries stand"
+            what = f"its last {stands} for offsets behind the end of the segment at {self.state.next_offset - 1}"
             self._found(path, what, advice, remedy=Remedy.REBUILD_INDEXES, note=torn)
         elif has_times and times.is_ordered and newest > times.last_timestamp and not torn:
             what = f"its closing entry is missing: the largest timestamp is {newest}, the last entry says {times.last_timestamp}"
@@ -294,7 +317,7 @@ class SegmentCheck:
         before = len(self.report.findings)
         say = self._sayer(names.TXN_INDEX, Remedy.REBUILD_TXN_INDEX)
         if odd:
-            what, position = f"the last {odd} bytes are no whole entry of 34", len(entries) * 34
+            what, position = f"the last {'byte is' if odd == 1 else f'{odd} bytes are'} no whole entry of 34", len(entries) * 34
             self._found(path, what, "" if torn else REBUILDS, position, Remedy.REBUILD_TXN_INDEX, torn)
         missing = self.state.replay.check_txn_index(entries, self.state.is_missing, say)
         if odd or missing or len(self.report.findings) > before:

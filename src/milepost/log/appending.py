@@ -21,9 +21,17 @@ from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
-from milepost.errors import KafkaStorage, OffsetsOutOfOrder, RecordBatchTooLarge, RecordTooLarge, UnexpectedAppendOffset
+from milepost.errors import (
+    InvalidArgument,
+    KafkaStorage,
+    OffsetsOutOfOrder,
+    RecordBatchTooLarge,
+    RecordTooLarge,
+    UnexpectedAppendOffset,
+)
 from milepost.files import HandlePool
 from milepost.log.append_info import CLIENT, RAFT_LEADER, AppendInfo, checked_batches
+from milepost.log.examination import Examined
 from milepost.log.owner import Owner
 from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
 from milepost.log.reading import ReadableLog
@@ -53,9 +61,8 @@ class AppendableLog(ReadableLog):
     clock: Clock
     recovery_point: int
     validator: Validator
-    verifies_transactions: bool
     owner: Owner
-    is_failed: bool
+    # Set by `close` and by `taken_away`: nothing changes the files any more.
     is_closed: bool
     is_read_only: bool
 
@@ -68,8 +75,23 @@ class AppendableLog(ReadableLog):
     def update_high_watermark(self, offset: int) -> int:
         raise NotImplementedError
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the log still has its files: not after an error of the disk, nor once it was closed or taken away."""
+        return not (self.is_failed or self.is_closed)
+
+    @property
+    def why_unusable(self) -> KafkaStorage | None:
+        if self.is_failed:
+            return KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk")
+        return KafkaStorage(f"{self.directory}: the log is closed") if self.is_closed else None
+
     def ensure_writable(self) -> None:
-        raise NotImplementedError
+        reason = self.why_unusable
+        if reason is not None:
+            raise reason
+        if self.is_read_only:
+            raise InvalidArgument(f"{self.directory}: the log was opened for reading; open it with mode='a' to append")
 
     def fail(self, error: OSError) -> KafkaStorage:
         raise NotImplementedError
@@ -104,16 +126,28 @@ class AppendableLog(ReadableLog):
         leader_epoch: int = 0,
         origin: AppendOrigin = CLIENT,
         verification_guard: VerificationGuard | None = None,
+        examined: Examined | None = None,
     ) -> AppendInfo:
-        """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch gets the offsets it got then."""
-        batches = checked_batches(data, origin, self.config.max_message_bytes, leader_epoch)
-        if not batches:
-            return self._nothing_appended()
-        if self.is_failed or self.is_closed or self.is_read_only:
-            self.ensure_writable()
-        if origin is RAFT_LEADER:
-            return self._append_given(batches)
-        validated = self.validator.validate(batches, self.end_offset, leader_epoch, self.clock.now_ms(), origin)
+        """Validate one batch, give it the next offsets, and write it. A duplicate of a recent batch gets the offsets it got then.
+
+        `examined`: what was found out about the batch already.
+        """
+        if examined is not None and examined.validator is self.validator:
+            if examined.error is not None:
+                raise examined.error
+            assert examined.found is not None, "it is sound, or there is an error"
+            if self.is_failed or self.is_closed or self.is_read_only:
+                self.ensure_writable()
+            validated = self.validator.place(*examined.found, self.end_offset, leader_epoch, self.clock.now_ms())
+        else:
+            batches = checked_batches(data, origin, self.config.max_message_bytes, leader_epoch)
+            if not batches:
+                return self._nothing_appended()
+            if self.is_failed or self.is_closed or self.is_read_only:
+                self.ensure_writable()
+            if origin is RAFT_LEADER:
+                return self._append_given(batches)
+            validated = self.validator.validate(batches, self.end_offset, leader_epoch, self.clock.now_ms(), origin)
         batch, size, last_offset = validated.batch, validated.size, validated.last_offset
         if size > self.config.max_message_bytes:
             raise RecordTooLarge(f"the batch has {size} bytes as stored; max.message.bytes is {self.config.max_message_bytes}")
@@ -140,6 +174,17 @@ class AppendableLog(ReadableLog):
             leader_epoch,
             size,
         )
+
+    def start_verification(self, producer_id: int, producer_epoch: int, sequence: int) -> VerificationGuard | None:
+        """The guard under which the first batch of a transaction is appended once its coordinator was asked.
+
+        None when there is nothing to ask: the transaction is open here, or the epoch is an older one, which the append refuses.
+        """
+        known = self.producers.last_entry(producer_id)
+        is_stale = known is not None and producer_epoch < known.epoch
+        if is_stale or self.producers.has_open_transaction(producer_id, producer_epoch):
+            return None
+        return self.producers.maybe_create_verification(producer_id, sequence, producer_epoch)
 
     def append_as_follower(self, data: ReadableBuffer) -> AppendInfo:
         """Write batches as another replica wrote them: their offsets, epochs and bytes are kept."""
@@ -223,7 +268,7 @@ class AppendableLog(ReadableLog):
             duplicate = known.find_duplicate(batch) if known else None
             if duplicate is not None:
                 return duplicate
-        if self.verifies_transactions:
+        if self.owner.verifies_transactions:
             self.producers.check_verification(batch, origin, guard)
         update = next((update for update in updates if update.producer_id == batch.producer_id), None)
         if update is None:

@@ -14,13 +14,12 @@ import random
 from collections.abc import Iterator, Mapping
 
 from milepost.clock import Clock
+from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Overlay
 from milepost.log.cleaner_manager import CleanerManager
 from milepost.log.directory import DataDirectory
-from milepost.log.load_report import LoadReport
-from milepost.log.loading import LogLoader
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition
@@ -44,8 +43,6 @@ class AttachedLogs(LogManager):
         self.upkeep = NoUpkeep(self)
         self.cleaner = NoCleaner(self.clock, config)
         self.paths = partitions
-        self.reports: dict[TopicPartition, LoadReport] = {}
-        """What recovery, in memory, had to do."""
 
     def open_directories(self) -> None:
         """Read the checkpoints of the data directories around the partitions; a copy may have none."""
@@ -74,21 +71,27 @@ class AttachedLogs(LogManager):
         log.is_read_only = True
         log.update_high_watermark(log.end_offset)
 
-    def _loader(self, directory: DataDirectory, partition: TopicPartition, path: str) -> LogLoader:
-        loader = super()._loader(directory, partition, path)
-        self.reports[partition] = loader.report
-        return loader
-
     def recoveries(self) -> Iterator[str]:
         """What loading had to do, in memory, to show the logs: a sentence each."""
         for partition, report in self.reports.items():
-            read = [base for base in report.recovered if base not in report.rebuilt]
-            if read:
+            if report.read_through:
                 total = len(self.logs[partition].segments)
-                yield f"{partition} was not closed cleanly: {len(read)} of its {total} segments were read through"
+                read = len(report.read_through)
+                were = "was" if read == 1 else "were"
+                yield f"{partition} was not closed cleanly: {read} of its {counted(total, 'segment')} {were} read through"
             if report.rebuilt:
-                yield f"{partition}: indexes that did not fit their log were built anew for {len(report.rebuilt)} segments"
+                yield f"{partition}: indexes that did not fit their log were built anew for {counted(len(report.rebuilt), 'segment')}"
             yield from report.notes
+
+    def checksums(self) -> str:
+        """How far the checksums of the batches were looked at: loading does that only where a log was not closed cleanly."""
+        total = sum(len(log.segments) for log in self.logs.values())
+        checked = sum(len(report.recovered) for report in self.reports.values())
+        if not checked:
+            return "not checked, the logs were closed cleanly; milepost verify checks them"
+        if checked >= total:
+            return f"checked in {f'all {total} segments' if total > 1 else 'the only segment'}"
+        return f"checked in {checked} of {total} segments; milepost verify checks all"
 
     def remarks(self) -> Iterator[str]:
         """What whoever reads these logs should know: a sentence each."""

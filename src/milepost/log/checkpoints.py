@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from milepost.codec.text import counted
 from milepost.errors import CorruptCheckpoint, InvalidArgument
 from milepost.files import Disk, read_file, replace_file
 from milepost.log.partition_name import TopicPartition
@@ -87,7 +88,7 @@ def read_entries(disk: Disk, path: str, fields: int) -> list[list[str]]:
         if len(entry) != fields:
             raise CorruptCheckpoint(f"{path}, line {line}: {len(entry)} fields, expected {fields}")
     if len(entries) != count:
-        raise CorruptCheckpoint(f"{path}: {len(entries)} entries, line 2 says {count}")
+        raise CorruptCheckpoint(f"{path}: {counted(len(entries), 'entry', 'entries')}, line 2 says {count}")
     return entries
 
 

@@ -97,7 +97,7 @@ class Cleaner:
     def clean(self, work: LogToClean) -> CleanerStats:
         """Clean one log. CleaningAborted leaves it as clean as it got; damage raises CorruptRecord and leaves it as it was."""
         stats = CleanerStats()
-        plan = make_plan(work, self.on_owner)
+        plan = make_plan(work, self._on_owner_if_wanted)
         try:
             self._fill_map(plan, stats)
             stats.end_offset = self.offset_map.latest_offset + 1
@@ -107,6 +107,15 @@ class Cleaner:
             for source in plan.sources:
                 source.segment.close_handles()
         return stats
+
+    def _on_owner_if_wanted(self, step: Callable[[], None]) -> None:
+        """A step on the owner's thread, unless the log was taken away since this thread asked last."""
+
+        def if_wanted() -> None:
+            self.advance(0)
+            step()
+
+        self.on_owner(if_wanted)
 
     # 1: the map.
 
@@ -216,7 +225,7 @@ class Cleaner:
             cleaned.close_handles()
         except SegmentOffsetOverflow as overflow:
             cleaned.delete()
-            self.on_owner(lambda: self._split(log, source.base_offset))
+            self._on_owner_if_wanted(lambda: self._split(log, source.base_offset))
             raise CleaningAborted(f"{overflow}; the segment was split, and can be cleaned next time") from overflow
         except BaseException:
             with contextlib.suppress(OSError):

@@ -2,38 +2,35 @@
 
 The filthiest log that is due goes first. Per partition:
 
-    state        how it gets there                          what it allows
-    (none)                                                  to be chosen
-    in progress  chosen, for cleaning or for retention      nobody else to choose it
-    aborted      `abort_and_pause` while in progress        the cleaning to notice, at its next step, and end
-    paused(n)    `abort_and_pause` n times; an aborted      nothing, until `resume` was called as often
-                 cleaning ends here
-    forgotten    `forget` while in progress                 the cleaning to notice, and end; then nothing is left of it
+    under way    chosen to be cleaned                      neither chosen again nor touched by retention
+    paused       `pause` as often as not yet `resume`      the same; what was under way has ended
 
-An aborted cleaning swaps no more segments in: the swap is the owner's, and it looks at the state first; one that has begun is
-finished by whoever aborts. So whoever truncates or moves a log may go ahead as soon as `abort_and_pause` returns, though the
-cleaning's thread may still be reading. The state is the owner's thread's; the cleaning's only looks at it. Damage found
-while cleaning makes a partition *uncleanable* until it is removed or the process starts again; a full disk does not.
+A cleaning runs on another thread and holds on to the `LogToClean` it was chosen with. It goes on as long as that is what is under way
+for its partition: it asks before each step, and the owner asks before it swaps segments in. So whoever cuts, deletes or moves a log,
+or changes its cleanup.policy, may go ahead as soon as `pause` or `forget` returns, though the thread may still be reading: a swap that
+had begun is finished by then, and none begins any more. What is under way is the owner's thread's; the cleaning's only looks at it.
 
-The checkpoints live with the data directories. They come in as a mapping, and a function that writes one.
+Damage found while cleaning makes a partition *uncleanable* until it is removed or the process starts again; a full disk does not.
+
+The checkpoints live with the data directories. They come in as a function that reads one, and a function that writes one.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from milepost.clock import Clock
 from milepost.config.broker import BrokerConfig
-from milepost.errors import InvalidArgument, MilepostError
-from milepost.frozen import frozen
+from milepost.errors import MilepostError
 from milepost.log.cleanable import LogToClean, measure
 from milepost.log.cleaner import Cleaner, CleanerStats, CleaningAborted
 from milepost.log.offset_map import OffsetMap
 from milepost.log.partition_name import TopicPartition
-from milepost.log.retention import delete_old_segments
+from milepost.log.retention import retain
 from milepost.log.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -46,22 +43,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOGS_IN_A_PIECE = 32
 LONGEST_SLEEP = 0.1
 
+ReadCheckpoint = Callable[[TopicPartition], "int | None"]
 WriteCheckpoint = Callable[[TopicPartition, int], None]
-
-
-@frozen
-class CleaningState:
-    name: str
-    pauses: int = 0
-
-
-IN_PROGRESS: Final = CleaningState("in progress")
-ABORTED: Final = CleaningState("aborted")
-FORGOTTEN: Final = CleaningState("forgotten")
-
-
-def paused(times: int) -> CleaningState:
-    return CleaningState("paused", times)
 
 
 class CleanerManager:
@@ -74,8 +57,11 @@ class CleanerManager:
         self._next_memory: tuple[OffsetMap, int] | None = None
         self.uncleanable: dict[TopicPartition, str] = {}
         self.last_stats: dict[TopicPartition, CleanerStats] = {}
-        self._states: dict[TopicPartition, CleaningState] = {}
-        self._cleaning: Log | None = None
+        # What was chosen, and may go on.
+        self._under_way: dict[TopicPartition, LogToClean] = {}
+        self._pauses: Counter[TopicPartition] = Counter()
+        # What the cleaning's thread has in hand, whether or not it may go on.
+        self._cleaning: LogToClean | None = None
 
     def use_config(self, config: BrokerConfig) -> None:
         """Other settings, perhaps while it is at work: the speed and the pauses at once, the memory from the next log on."""
@@ -86,10 +72,10 @@ class CleanerManager:
     # Choosing.
 
     def clean_filthiest(
-        self, logs: Mapping[TopicPartition, Log], checkpoints: Mapping[TopicPartition, int], write: WriteCheckpoint
+        self, logs: Mapping[TopicPartition, Log], checkpoint_of: ReadCheckpoint, write: WriteCheckpoint
     ) -> Log | None:
         """Clean the filthiest log that is due, then run retention on all compacted ones; the log that was cleaned."""
-        work = self.grab_filthiest(logs, checkpoints, write)
+        work = self.grab_filthiest(logs, checkpoint_of, write)
         if work is not None:
             self.clean(work, write)
         for _ in self.retain(logs):
@@ -97,10 +83,10 @@ class CleanerManager:
         return None if work is None else work.log
 
     def grab_filthiest(
-        self, logs: Mapping[TopicPartition, Log], checkpoints: Mapping[TopicPartition, int], write: WriteCheckpoint
+        self, logs: Mapping[TopicPartition, Log], checkpoint_of: ReadCheckpoint, write: WriteCheckpoint
     ) -> LogToClean | None:
         """The log to clean next, now in progress. Wrong checkpoints are corrected on the way."""
-        looking = self.look_for_filthiest(logs, checkpoints, write)
+        looking = self.look_for_filthiest(logs, checkpoint_of, write)
         while True:
             try:
                 next(looking)
@@ -109,7 +95,7 @@ class CleanerManager:
                 return found
 
     def look_for_filthiest(
-        self, logs: Mapping[TopicPartition, Log], checkpoints: Mapping[TopicPartition, int], write: WriteCheckpoint
+        self, logs: Mapping[TopicPartition, Log], checkpoint_of: ReadCheckpoint, write: WriteCheckpoint
     ) -> Generator[None, None, LogToClean | None]:
         """The same in pieces, for who has other things to do in between."""
         due = []
@@ -119,25 +105,44 @@ class CleanerManager:
             if not self._is_free(partition, log):
                 continue
             yield
-            try:
-                work = measure(log, checkpoints.get(partition))
-            except MilepostError as damage:
-                self._mark_uncleanable(partition, damage)
+            if not self._is_free(partition, log):
+                continue  # cut, or deleted, meanwhile
+            work = self._measure(log, checkpoint_of)
+            if work is None:
                 continue
             if work.checkpoint_was_wrong:
-                self._correct(work, checkpoints.get(partition), write)
+                self._correct(work, checkpoint_of(partition), write)
             if work.clean_bytes + work.cleanable_bytes and work.is_due:
                 due.append(work)
-        due = [work for work in due if self._is_free(work.log.partition, work.log)]  # still: it took its time
-        if not due:
-            return None
-        filthiest = max(due, key=lambda work: work.ratio)
-        self._states[filthiest.log.partition] = IN_PROGRESS
-        return filthiest
+        return self._choose(due, logs, checkpoint_of)
+
+    def _choose(
+        self, due: list[LogToClean], logs: Mapping[TopicPartition, Log], checkpoint_of: ReadCheckpoint
+    ) -> LogToClean | None:
+        """The filthiest that still may be cleaned. Measured anew: looking took its time, and the log may have been cut meanwhile."""
+        for found in sorted(due, key=lambda work: work.ratio, reverse=True):
+            log, partition = found.log, found.log.partition
+            if logs.get(partition) is log and self._is_free(partition, log):
+                work = self._measure(log, checkpoint_of)
+                if work is not None and work.is_due:
+                    self._under_way[partition] = work
+                    return work
+        return None
+
+    def _measure(self, log: Log, checkpoint_of: ReadCheckpoint) -> LogToClean | None:
+        """None when that fails, which says nothing about the other logs."""
+        try:
+            return measure(log, checkpoint_of(log.partition))
+        except OSError as error:
+            self._failed(log, error)
+        except Exception as damage:
+            self._mark_uncleanable(log.partition, damage)
+        return None
 
     def _is_free(self, partition: TopicPartition, log: Log) -> bool:
         usable = log.config.compact and not log.is_failed and not log.is_closed
-        return usable and partition not in self._states and partition not in self.uncleanable
+        is_held = partition in self._under_way or partition in self._pauses
+        return usable and not is_held and partition not in self.uncleanable
 
     def _correct(self, work: LogToClean, checkpoint: int | None, write: WriteCheckpoint) -> None:
         log = work.log
@@ -156,7 +161,7 @@ class CleanerManager:
 
     def attempt(self, work: LogToClean) -> CleanerStats | Exception:
         """The long part, which may run on another thread; what became of it is for `cleaned`, on the owner's."""
-        self._cleaning = work.log
+        self._cleaning = work
         if self._next_memory is not None:
             (self.cleaner.offset_map, self.cleaner.io_buffer_bytes), self._next_memory = self._next_memory, None
         try:
@@ -168,6 +173,13 @@ class CleanerManager:
 
     def cleaned(self, work: LogToClean, outcome: CleanerStats | Exception, write: WriteCheckpoint) -> CleanerStats | None:
         partition, end_offset = work.log.partition, work.first_dirty_offset
+        is_wanted = self._may_go_on(work)
+        if self._under_way.get(partition) is work:
+            del self._under_way[partition]
+        if not is_wanted:
+            # Ended on purpose. Whatever it met since, files that went away under its hands included, says nothing about the log.
+            logger.info("%s: cleaning aborted: somebody needs the log", work.log.directory)
+            return None
         if isinstance(outcome, CleanerStats):
             end_offset = outcome.end_offset
             self.last_stats[partition] = outcome
@@ -178,20 +190,16 @@ class CleanerManager:
         else:
             # Also what nobody foresaw: a log that cannot be cleaned must not keep the others from being cleaned.
             self._mark_uncleanable(partition, outcome)
-        self.done_cleaning(partition, end_offset, write)
+        write(partition, end_offset)
         return outcome if isinstance(outcome, CleanerStats) else None
 
     def _failed(self, log: Log, error: OSError) -> None:
-        if self._states.get(log.partition) != IN_PROGRESS:
-            return  # its files went away under the cleaner's hands, knowingly
         if error.errno in DISK_FULL:
             logger.warning("%s: not cleaned: %s; it is tried again later", log.directory, error.strerror)
         else:
             log.fail(error)
 
     def _mark_uncleanable(self, partition: TopicPartition, damage: Exception) -> None:
-        if self._states.get(partition) in (ABORTED, FORGOTTEN):
-            return
         self.uncleanable[partition] = str(damage)
         foreseen = isinstance(damage, MilepostError)
         logger.error(
@@ -199,32 +207,22 @@ class CleanerManager:
         )
 
     def _advance(self, count: int) -> None:
-        self._ensure_in_progress()
+        self._ensure_wanted()
         pause = self._throttle.pause_after(count)
         while pause > 0:
             # In short pieces: whoever needs the log does not wait for a slow cleaning.
             self._throttle.sleep(min(pause, LONGEST_SLEEP))
             pause -= LONGEST_SLEEP
-            self._ensure_in_progress()
+            self._ensure_wanted()
 
-    def _ensure_in_progress(self) -> None:
-        if self._cleaning is not None and self._states.get(self._cleaning.partition) != IN_PROGRESS:
-            raise CleaningAborted(f"{self._cleaning.partition}: somebody needs the log")
+    def _ensure_wanted(self) -> None:
+        work = self._cleaning
+        if work is not None and not self._may_go_on(work):
+            raise CleaningAborted(f"{work.log.partition}: somebody needs the log")
 
-    def done_cleaning(self, partition: TopicPartition, end_offset: int, write: WriteCheckpoint) -> None:
-        if self._finish(partition):
-            write(partition, end_offset)
-
-    def _finish(self, partition: TopicPartition) -> bool:
-        """End a cleaning or a retention pass; whether it came to its end."""
-        state = self._states.get(partition)
-        if state in (IN_PROGRESS, FORGOTTEN):
-            del self._states[partition]
-            return state == IN_PROGRESS
-        if state != ABORTED:
-            raise InvalidArgument(f"{partition}: done cleaning, but its state is {'none' if state is None else state.name}")
-        self._states[partition] = paused(1)
-        return False
+    def _may_go_on(self, work: LogToClean) -> bool:
+        log = work.log
+        return self._under_way.get(log.partition) is work and not log.is_failed and not log.is_closed
 
     # Retention of compacted logs: a segment must not be deleted while it is rewritten.
 
@@ -234,70 +232,37 @@ class CleanerManager:
             if number % LOGS_IN_A_PIECE == 0:
                 yield
             if self._is_free(partition, log):
-                self._states[partition] = IN_PROGRESS
-                try:
-                    delete_old_segments(log)
-                except MilepostError as error:
-                    logger.error("%s: retention failed: %s", partition, error)
-                finally:
-                    self._finish(partition)
+                retain(log)
                 yield
 
     # Keeping the cleaner away.
 
-    def state(self, partition: TopicPartition) -> CleaningState | None:
-        return self._states.get(partition)
-
     def abort_all(self) -> None:
         """The process is about to stop."""
-        for partition, state in self._states.items():
-            if state == IN_PROGRESS:
-                self.abort_and_pause(partition)
+        for partition in list(self._under_way):
+            self._abort(partition)
 
-    def abort_and_pause(self, partition: TopicPartition) -> None:
-        """From here until `resume` no segment of the partition is replaced."""
-        self._finish_swap(partition)
-        state = self._states.get(partition)
-        if state is None:
-            self._states[partition] = paused(1)
-        elif state == IN_PROGRESS:
-            self._states[partition] = ABORTED
-        elif state in (ABORTED, FORGOTTEN):
-            raise InvalidArgument(f"{partition}: its cleaning is being aborted already")
-        else:
-            self._states[partition] = paused(state.pauses + 1)
+    def pause(self, partition: TopicPartition) -> None:
+        """From here until `resume` no segment of the partition is replaced; a cleaning that is under way ends."""
+        self._abort(partition)
+        self._pauses[partition] += 1
 
     def resume(self, partition: TopicPartition) -> None:
-        state = self._states.get(partition)
-        if state is None or not state.pauses:
-            raise InvalidArgument(
-                f"{partition}: cleaning cannot be resumed, its state is {'none' if state is None else state.name}"
-            )
-        if state.pauses == 1:
-            del self._states[partition]
-        else:
-            self._states[partition] = paused(state.pauses - 1)
+        self._pauses[partition] -= 1
+        if not self._pauses[partition]:
+            del self._pauses[partition]
 
     def forget(self, partition: TopicPartition) -> None:
         """The log is gone, or about to go."""
-        self._finish_swap(partition)
+        self._abort(partition)
         self.uncleanable.pop(partition, None)
         self.last_stats.pop(partition, None)
-        if self._states.get(partition) in (IN_PROGRESS, ABORTED):
-            self._states[partition] = FORGOTTEN
-        else:
-            self._states.pop(partition, None)
 
-    def _finish_swap(self, partition: TopicPartition) -> None:
-        if self._cleaning is not None and self._cleaning.partition == partition:
-            self.cleaner.finish_swap(self._cleaning)
-
-    def truncated(self, log: Log, checkpoints: Mapping[TopicPartition, int], write: WriteCheckpoint) -> None:
-        """The log was cut: what will be written again behind its end has not been cleaned."""
-        base_offset = log.segments.active.base_offset
-        if checkpoints.get(log.partition, base_offset) > base_offset:
-            write(log.partition, base_offset)
-
+    def _abort(self, partition: TopicPartition) -> None:
+        work = self._cleaning
+        if work is not None and work.log.partition == partition:
+            self.cleaner.finish_swap(work.log)
+        self._under_way.pop(partition, None)
 
 def memory_of(config: BrokerConfig) -> tuple[OffsetMap, int]:
     """The map, which takes its memory only as it fills, and the size of the buffers."""

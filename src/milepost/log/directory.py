@@ -16,6 +16,9 @@ that somebody deleted, but no record is lost. `close` writes the marker last.
 
 `peek` looks without owning: no lock, nothing is removed or written. For readers beside a running broker.
 
+A checkpoint must not speak of a partition that is gone when a new one of the same name begins: the new log would start where the old
+one did, or lose what lies below. So `forget` takes a name out of all of them at once, in memory, and `rewriting` out of the files.
+
 Not promised: that a checkpoint names only partitions that exist, or all of them.
 """
 
@@ -56,6 +59,9 @@ class DataDirectory:
         # What is in the files for sure; whoever writes them, one at a time, keeps this.
         self._written: dict[str, Offsets] = {}
         self.publications = 0
+        # Partitions that are gone, and the files that may still name them.
+        self._gone: set[TopicPartition] = set()
+        self._outdated: set[str] = set()
         self._lock: DirectoryLock | None = None
         self._marker: CleanShutdown | None = None
 
@@ -177,8 +183,44 @@ class DataDirectory:
     def publish(self, name: str, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """These count from now on; what is returned writes them, on any thread."""
         self.publications += 1
-        content = self._offsets[name] = dict(offsets)
+        return self._use(name, offsets)
+
+    def _use(self, name: str, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        content = self._offsets[name] = {key: offset for key, offset in offsets.items() if key not in self._gone}
         return lambda: self._write(name, content)
+
+    def names(self, partition: TopicPartition) -> bool:
+        """Whether a checkpoint speaks of the partition, or its file still may."""
+        return partition in self._gone or any(partition in offsets for offsets in self._offsets.values())
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition is gone, and is named by no checkpoint from now on; by no file once `rewriting` was done."""
+        for name, offsets in self._offsets.items():
+            if partition in offsets:
+                self._gone.add(partition)
+                self._outdated.add(name)
+
+    def forget_now(self, partition: TopicPartition) -> None:
+        self.forget(partition)
+        write, written = self.rewriting()
+        write()
+        written()
+
+    def rewriting(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What writes the files without those that are gone, on any thread, and what is to be called on the owner's when it has."""
+        gone, outdated = set(self._gone), sorted(self._outdated)
+        writes = [self._use(name, self._offsets[name]) for name in outdated]
+
+        def write() -> None:
+            for each in writes:
+                each()
+
+        def written() -> None:
+            self._gone -= gone
+            if not self._gone:
+                self._outdated.clear()
+
+        return write, written
 
     def _write(self, name: str, content: Offsets) -> None:
         if self._written.pop(name, None) != content:

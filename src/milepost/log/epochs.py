@@ -81,6 +81,10 @@ class LeaderEpochCache:
         self._latest_epoch = self._epochs[-1] if entries else None
         self._latest_start = self._starts[-1] if entries else 0
 
+    def move_to(self, directory: str) -> None:
+        """The file is in that directory now."""
+        self.path = f"{directory}/{FILE_NAME}"
+
     def _write(self, entries: Sequence[EpochEntry]) -> None:
         """File first: if it cannot be written, memory still says what the file says. Where it is written aside, memory goes ahead."""
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
@@ -155,10 +159,6 @@ class LeaderEpochCache:
             entries = self.entries
             self._write([EpochEntry(entries[gone - 1].epoch, offset), *entries[gone:]])
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        slot = bisect_right(self._starts, offset) - 1
-        return self._epochs[slot] if slot >= 0 else None
-
     def previous_epoch(self, epoch: int) -> int | None:
         slot = bisect_left(self._epochs, epoch) - 1
         return self._epochs[slot] if slot >= 0 else None
@@ -166,12 +166,6 @@ class LeaderEpochCache:
     def next_epoch(self, epoch: int) -> int | None:
         slot = bisect_right(self._epochs, epoch)
         return self._epochs[slot] if slot < len(self._epochs) else None
-
-    def entry_for(self, epoch: int) -> EpochEntry | None:
-        slot = bisect_left(self._epochs, epoch)
-        if slot < len(self._epochs) and self._epochs[slot] == epoch:
-            return EpochEntry(epoch, self._starts[slot])
-        return None
 
     def replace(self, entries: Sequence[EpochEntry]) -> None:
         """Put what was learnt from the log in place of everything, at once: half of it would look like all of it."""

@@ -45,7 +45,7 @@ class FlushableLog(AppendableLog):
     def flush(self, up_to: int | None = None) -> None:
         """Make everything below `up_to` (by default: everything) durable, then move the recovery point."""
         target = self.end_offset if up_to is None else up_to
-        if target <= self.recovery_point or self.is_failed:
+        if target <= self.recovery_point or not self.is_usable:
             return
         try:
             for segment in self.segments.between(min(self.recovery_point, target), target):
@@ -61,7 +61,7 @@ class FlushableLog(AppendableLog):
     def flush_aside(self, up_to: int | None = None) -> None:
         """The same, without waiting for it."""
         target = self.end_offset if up_to is None else up_to
-        if target > self.recovery_point and not self.is_failed:
+        if target > self.recovery_point and self.is_usable:
             self._flush_target = max(self._flush_target, target)
             if not self._is_flushing:
                 self._start_flush()
@@ -71,7 +71,7 @@ class FlushableLog(AppendableLog):
         self._flush_target = min(self._flush_target, offset)
 
     def flush_before_answer(self) -> None:
-        self.is_flush_awaited = self.scheduler.is_background and not self.is_failed
+        self.is_flush_awaited = self.scheduler.is_background and self.is_usable
         self.flush_aside()
 
     def when_flushed(self, then: OnFlushed) -> None:
@@ -119,9 +119,7 @@ class FlushableLog(AppendableLog):
         raise failure from error
 
     def _tell_waiting(self) -> None:
-        failure = (
-            KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk") if self.is_failed else None
-        )
+        failure = self.why_unusable
         waiting, self._waiting = self._waiting, []
         for offset, then in waiting:
             if failure is None and offset > self.recovery_point:
@@ -152,9 +150,14 @@ class FlushableLog(AppendableLog):
         def failed(error: OSError) -> None:
             if error.errno not in DISK_FULL:
                 raise self.fail(error) from error
-            self.scheduler.later(EPOCHS_RETRY_MS, self.epochs.rewrite)
+            self.scheduler.later(EPOCHS_RETRY_MS, again)
 
-        self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
+        def again() -> None:
+            if self.is_usable:
+                self.epochs.rewrite()
+
+        if self.is_usable:
+            self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
 
     def snapshot_aside(self, first: Callable[[], None] = lambda: None, done: Callable[[], None] = lambda: None) -> None:
         """A snapshot of the producers, if one is due; in any case what is to be done before it, and told when it is there."""
@@ -180,33 +183,6 @@ class FlushableLog(AppendableLog):
         """Wait for it."""
         self.scheduler.settle(lambda: not self._pending)
 
-    # The end.
-
-    def begin_close(self) -> Callable[[], None]:
-        """The owner's part of it. What is returned waits for the disk, on any thread; `end_close` is told how it went."""
-        self.settle()
-        self.is_closed = True
-        active = self.segments.active
-        is_untouched = self.recovery_point == self.end_offset and not active.is_active
-        # A segment that was rolled and never written to has no indexes yet, and Kafka wants to see some.
-        if self.is_failed or self.is_read_only or (is_untouched and self.pool.disk.exists(active.path(names.INDEX))):
-            return lambda: None  # nothing has changed since it was loaded: of ten thousand partitions that goes for most
-        try:
-            active.seal()
-        except OSError as error:
-            reason = error
-            return lambda: _raise(reason)
-        snapshot, producers = self.producers.encoded_snapshot(), self.producers
-        paths = self.files_from(min(self.recovery_point, active.base_offset))
-        disk, directory = self.pool.disk, self.directory
-
-        def work() -> None:
-            if snapshot is not None:
-                producers.write_snapshot(snapshot)
-            sync_files(disk, paths, directory)
-
-        return work
-
 
 def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
     """Through descriptors of our own: those of the log belong to its owner's thread."""
@@ -220,7 +196,3 @@ def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
         finally:
             disk.close(fd)
     disk.sync_directory(directory)
-
-
-def _raise(error: OSError) -> None:
-    raise error

@@ -7,9 +7,9 @@
     5  ends           log end, log start, leader epochs trimmed to both
     6  producers      newest snapshot, then the batches behind it, then the window of five batches
 
-Stricter than Kafka (reliability over speed of start): an index that fails its check is rebuilt also below the
-recovery point; damage with whole batches behind it is kept as a hole; a log start beyond the log end deletes nothing;
-producer state is replayed even when no snapshot is there.
+Stricter than Kafka (reliability over speed of start): an index that fails its check is rebuilt also below the recovery point; damage with
+whole batches behind it is kept as a hole; a log start beyond the log end deletes nothing, the log goes on there; producer state is
+replayed even when no snapshot is there.
 
 Read-only callers pass a pool over an `Overlay`: the same steps then happen in memory only.
 """
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import CorruptIndex, CorruptRecord, InvalidRecord, KafkaStorage, SegmentOffsetOverflow
-from milepost.files import HandlePool, read_file, remove_file
+from milepost.files import HandlePool, Overlay, read_file, remove_file
 from milepost.log import epochs as epochs_module
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
 from milepost.log.load_report import LoadReport
@@ -36,6 +36,7 @@ from milepost.log.producers import ProducerStateManager
 from milepost.log.scheduler import Scheduler
 from milepost.log.segments import LogSegments
 from milepost.log.splitting import split_overflowed
+from milepost.log.unsettled_files import settle_files
 from milepost.record.batch import RecordBatch
 from milepost.segment import names, recovery
 from milepost.segment.file_records import Hole
@@ -92,8 +93,7 @@ class LogLoader:
     def _load(self) -> Log:
         listing = self.pool.disk.listdir(self.directory)
         if any(name.endswith(names.UNSETTLED) for name in listing):
-            self._drop_leftovers(listing)
-            self._finish_swaps()
+            settle_files(self.pool.disk, self.directory, listing, self._end_of_swap)
             listing = self.pool.disk.listdir(self.directory)
         self._load_segments(listing)
         self.epochs, relearn = LeaderEpochCache.load(f"{self.directory}/{epochs_module.FILE_NAME}", self.pool.disk)
@@ -128,60 +128,13 @@ class LogLoader:
         if self.is_start_wrong:
             # Durably, before the log grows past the wrong start: it would hide what is appended below it.
             log.owner.publish_start(log, log.start_offset)()
-        log.recovered = tuple(self.report.recovered)
+            # And before there is a segment at the wrong one, which would bear it out.
+            self.segments.active.seal()
+            self.segments.add(Segment.create(self.pool, self.directory, end_offset, self.config, self.clock, self.rng))
+        log.recovered, log.bytes_cut = tuple(self.report.recovered), self.report.bytes_cut
         self._load_producers(log)
         self.segments.active.activate()
         return log
-
-    # 1 and 2: files on their way in or out.
-
-    def _drop_leftovers(self, listing: list[str]) -> None:
-        for name in listing:
-            if name.endswith(names.DELETED) and not name.endswith(".checkpoint.deleted"):
-                self._remove(name)
-        cleaned = [name for name in listing if name.endswith(names.CLEANED)]
-        bases = [base for base in map(names.offset_of, cleaned) if base is not None]
-        if bases:
-            for name in listing:
-                base = names.offset_of(name)
-                if name.endswith(names.SWAP) and base is not None and base >= min(bases):
-                    self._remove(name)
-            # A `.swap` that came back without its `.cleaned` would look complete.
-            self.pool.disk.sync_directory(self.directory)
-        for name in cleaned:
-            self._remove(name)
-
-    def _finish_swaps(self) -> None:
-        disk = self.pool.disk
-        swaps = [name for name in disk.listdir(self.directory) if name.endswith(names.SWAP)]
-        if not swaps:
-            return
-        complete = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
-        for base, end in [self._swap_range(name) for name in complete]:
-            self._remove_between(base, end, keep=swaps)
-        # Each step durable before the next: first the old files go, then the new logs get their names, then the new indexes.
-        for step in (complete, [name for name in swaps if name not in complete]):
-            disk.sync_directory(self.directory)
-            for name in step:
-                disk.rename(f"{self.directory}/{name}", f"{self.directory}/{name[: -len(names.SWAP)]}")
-        disk.sync_directory(self.directory)
-
-    def _swap_range(self, name: str) -> tuple[int, int]:
-        base = names.offset_of(name)
-        assert base is not None, "a swap file is named by an offset"
-        segment = Segment(self.pool, self.directory, base, self.config, self.clock, self.rng, suffix=names.SWAP)
-        end = segment.next_offset()
-        segment.close_handles()
-        return base, max(end, base + 1)
-
-    def _remove_between(self, base: int, end: int, keep: list[str]) -> None:
-        for name in self.pool.disk.listdir(self.directory):
-            offset = names.offset_of(name)
-            if name not in keep and offset is not None and base <= offset < end:
-                self._remove(name)
-
-    def _remove(self, name: str) -> None:
-        remove_file(self.pool.disk, f"{self.directory}/{name}")
 
     # 3: segments and their indexes.
 
@@ -224,6 +177,15 @@ class LogLoader:
         if not stat.S_ISREG(mode):
             raise KafkaStorage(f"{path}: not a regular file (mode {stat.filemode(mode)}); move it out of the partition directory")
 
+    def _end_of_swap(self, base_offset: int) -> int:
+        segment = Segment(self.pool, self.directory, base_offset, self.config, self.clock, self.rng, suffix=names.SWAP)
+        end = segment.next_offset()
+        segment.close_handles()
+        return end
+
+    def _remove(self, name: str) -> None:
+        remove_file(self.pool.disk, f"{self.directory}/{name}")
+
     def _open_segment(self, base_offset: int) -> Segment:
         return Segment(self.pool, self.directory, base_offset, self.config, self.clock, self.rng)
 
@@ -242,13 +204,16 @@ class LogLoader:
             try:
                 segment.check_indexes()
             except CorruptIndex as damage:
-                self.report.notes.append(str(damage))
-                self.report.rebuilt.append(segment.base_offset)
+                self.report.tell_rebuilt(segment.base_offset, damage, self._is_in_memory)
                 self._recover([segment])
 
     def _is_below_recovery_point(self, segment: Segment) -> bool:
         following = self.segments.next_base(segment)
         return following is not None and following <= self.recovery_point
+
+    @property
+    def _is_in_memory(self) -> bool:
+        return isinstance(self.pool.disk, Overlay)
 
     # 4: recovery.
 
@@ -281,17 +246,9 @@ class LogLoader:
         if segment is not self.segments.active:
             self.producers.take_snapshot()  # that of the end comes when the end is known
         self.report.recovered.append(segment.base_offset)
-        self.report.bytes_cut += found.bytes_cut
-        self.report.holes += found.holes
-        if found.bytes_cut:
-            self._note_cut(segment, found)
-            if self._following(segment) is None:
-                self._drop_after(segment)
-
-    def _note_cut(self, segment: Segment, found: recovery.Recovered) -> None:
-        note = f"{segment.log.path}: {found.bytes_cut} bytes behind offset {found.next_offset - 1} were not a whole batch and were cut off"
-        self.report.notes.append(note)
-        logger.warning("%s", note)
+        self.report.tell(segment, found, self._is_in_memory)
+        if found.bytes_cut and self._following(segment) is None:
+            self._drop_after(segment)
 
     def _replay(self, batch: RecordBatch, segment: Segment | None) -> None:
         ended = self.producers.replay(batch)
@@ -315,15 +272,21 @@ class LogLoader:
         """Segments behind a torn tail hold no valid batch: what bytes they have is kept aside by recovering them first."""
         later = self.segments.higher(segment.base_offset)
         while later is not None:
-            recovery.recover(later)
+            self.report.tell(later, recovery.recover(later), self._is_in_memory)
             self.segments.remove(later.base_offset)
             later.delete()
             self.producers.remove_snapshot(later.base_offset)
             later = self.segments.higher(segment.base_offset)
 
     def _producers_at(self, offset: int) -> None:
-        """Producer state as it was when `offset` was next."""
+        """Producer state as it was when `offset` was next, with snapshots there and at the last two segments as far as they lie before."""
         self.producers.truncate_and_reload(self.start_offset, offset)
+        for place in sorted({base for base in self.segments.base_offsets()[-2:] if base < offset} | {offset}):
+            if self.producers.map_end_offset < place:
+                self._replay_up_to(place)
+                self.producers.take_snapshot()
+
+    def _replay_up_to(self, offset: int) -> None:
         start = self.producers.map_end_offset
         for segment in self.segments.between(start, offset) if start < offset else []:
             for _, batch in segment.log.batches():
@@ -338,13 +301,8 @@ class LogLoader:
         if len(self.segments):
             end_offset = self.segments.active.next_offset()
             if end_offset < self.start_offset and holds_data:
-                note = f"{self.directory}: log start {self.start_offset} lies beyond the log end {end_offset}; nothing is deleted for that"
-                self.report.notes.append(note)
-                logger.error("%s", note)
-                self.start_offset = self.segments.first.base_offset
-                self.is_start_wrong = True
-                self._recover(list(self.segments))  # producers of records that were thought to be gone
-            elif end_offset < self.start_offset:
+                return self._go_on_at_start(end_offset)
+            if end_offset < self.start_offset:
                 for segment in list(self.segments):
                     self.segments.remove(segment.base_offset)
                     segment.delete()
@@ -356,6 +314,18 @@ class LogLoader:
         self.start_offset = max(self.start_offset, self.segments.first.base_offset)
         self._drop_below_start()
         return end_offset
+
+    def _go_on_at_start(self, end_offset: int) -> int:
+        """The log once reached its start, and lost what lies before it: what is left stays, and no offset is given out a second time."""
+        lost_end = self.start_offset
+        note = f"{self.directory}: log start {lost_end} lies beyond the log end {end_offset}; nothing is deleted, the log goes on there"
+        self.report.notes.append(note)
+        logger.error("%s", note)
+        self.start_offset = self.segments.first.base_offset
+        self.is_start_wrong, self.is_clean = True, False
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self._recover(list(self.segments))  # producers of records that were thought to be gone
+        return lost_end
 
     def _learn_epochs(self) -> None:
         """Read the epochs from the batches, unless no segment begins with one: old formats have none."""

@@ -27,8 +27,8 @@ from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange, PolicyViolation
 from milepost.files import HandlePool, remove_files
+from milepost.log.ending import EndingLog
 from milepost.log.epochs import LeaderEpochCache
-from milepost.log.flushing import FlushableLog
 from milepost.log.owner import Owner
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_window import restore_windows
@@ -45,7 +45,7 @@ from milepost.segment.segment import Segment
 logger = logging.getLogger("milepost.log")
 
 
-class Log(FlushableLog):
+class Log(EndingLog):
     def __init__(
         self,
         directory: str,
@@ -86,9 +86,7 @@ class Log(FlushableLog):
         self.is_read_only = False
         # The segments that loading had to read through, by base offset: their indexes were rebuilt by this configuration.
         self.recovered: Sequence[int] = ()
-        # A broker that asks the transaction coordinator first (KIP-890) sets this: the first batch of a transaction
-        # then needs a guard.
-        self.verifies_transactions = False
+        self.bytes_cut = 0
         self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
         self._is_name_unsynced = False
         if self.scheduler.is_background:
@@ -100,8 +98,24 @@ class Log(FlushableLog):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
+    def assign_epoch(self, epoch: int) -> None:
+        """The leader of `epoch` begins at the log end."""
+        self.ensure_writable()
+        try:
+            self.epochs.assign(epoch, self.end_offset)
+        except OSError as error:
+            raise self.refuse(error) from error
+
     def update_config(self, config: LogConfig) -> None:
         """New settings of the topic: for the next append, the next roll, the next retention pass."""
+        if config.compact != self.config.compact:
+            # Whoever deletes segments from here on does not ask whether a cleaning is about to bring them back.
+            with self.owner.without_cleaning(self):
+                self._use_config(config)
+        else:
+            self._use_config(config)
+
+    def _use_config(self, config: LogConfig) -> None:
         self.config = config
         self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
         for segment in self.segments:
@@ -111,6 +125,7 @@ class Log(FlushableLog):
 
     def roll(self, requested_offset: int = 0) -> Segment:
         """End the active segment and start the next one at the log end, or at `requested_offset` if that is further."""
+        self.ensure_writable()
         base_offset = max(requested_offset, self.end_offset)
         active = self.segments.active
         if base_offset < active.base_offset:
@@ -155,6 +170,7 @@ class Log(FlushableLog):
 
     def increment_start(self, offset: int) -> bool:
         """Forget everything below `offset`. Whether that changed anything."""
+        self.ensure_writable()
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"{self.directory}: cannot start at {offset}, above the high watermark {self.high_watermark}")
         if offset <= self.start_offset:
@@ -186,6 +202,7 @@ class Log(FlushableLog):
         """Remove whole segments from the front: first publish the new start, then rename, then (later) unlink."""
         if not doomed:
             return 0
+        self.ensure_writable()
         if len(doomed) == len(self.segments):
             self.roll()
         survivor = self.segments.higher(doomed[-1].base_offset)
@@ -200,13 +217,15 @@ class Log(FlushableLog):
                 self.segments.add(segment)
             raise self.refuse(error) from error
 
-        self.aside(self.owner.publish_start(self, self.start_offset), lambda _: self._published(doomed), refused)
+        self.aside(self.owner.publish_start(self, self.start_offset), lambda _: self._published(doomed, survivor.base_offset), refused)
         return len(doomed)
 
-    def _published(self, doomed: Sequence[Segment]) -> None:
+    def _published(self, doomed: Sequence[Segment], first_offset: int) -> None:
         try:
             for segment in doomed:
                 self._retire(segment)
+            # Those that a stop or a recovery left inside the segments: no segment would ever take them along.
+            self.producers.delete_snapshots_before(first_offset)
         except OSError as error:
             raise self.fail(error) from error
         self.sync_aside([])
@@ -225,9 +244,9 @@ class Log(FlushableLog):
 
     def unlink_later(self, segment: Segment, snapshot: str | None) -> None:
         def unlink() -> None:
+            segment.close_handles()
             if self.is_closed:
                 return  # the next start, or whoever deletes the whole directory, removes the same files
-            segment.close_handles()
             paths = [segment.path(kind) for kind in names.SEGMENT_SUFFIXES]
             disk = self.pool.disk
             gone = [*paths, snapshot] if snapshot else paths
@@ -245,6 +264,7 @@ class Log(FlushableLog):
 
     def swap(self, new: Sequence[Segment], old: Sequence[Segment]) -> Swap:
         """The same, to be done step by step."""
+        self.ensure_writable()
         kept = {segment.base_offset for segment in new}
 
         def retire(segment: Segment) -> None:
@@ -259,6 +279,7 @@ class Log(FlushableLog):
         """Remove `offset` and everything behind it. False when there was nothing to remove."""
         if offset < 0:
             raise InvalidArgument(f"{self.directory}: cannot truncate to offset {offset}")
+        self.ensure_writable()
         if offset >= self.end_offset:
             try:
                 self.epochs.truncate_from_end(self.end_offset)
@@ -268,8 +289,15 @@ class Log(FlushableLog):
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        with self.owner.without_cleaning(self):
+            self._truncate_to(offset)
+        return True
+
+    def _truncate_to(self, offset: int) -> None:
         self.scheduler.settle()
-        self._publish_lower(offset, offset)
+        kept = self.segments.floor(offset)
+        assert kept is not None, "the offset is not below the first segment"
+        self._publish_lower(offset, offset, kept.base_offset)
         try:
             doomed = [segment for segment in self.segments if segment.base_offset > offset]
             self._remove_segments(reversed(doomed), step_by_step=True)
@@ -285,13 +313,16 @@ class Log(FlushableLog):
             restore_windows(self)
         except OSError as error:
             raise self.fail(error) from error
-        return True
 
     def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
-        start_offset = offset if start_offset is None else start_offset
+        self.ensure_writable()
+        with self.owner.without_cleaning(self):
+            self._truncate_fully_and_start_at(offset, offset if start_offset is None else start_offset)
+
+    def _truncate_fully_and_start_at(self, offset: int, start_offset: int) -> None:
         self.scheduler.settle()
-        self._publish_lower(offset, start_offset)
+        self._publish_lower(offset, start_offset, offset)
         try:
             self._remove_segments(reversed(list(self.segments)), step_by_step=True)
             self.segments.add(Segment.create(self.pool, self.directory, offset, self.config, self.clock, self.rng))
@@ -299,16 +330,18 @@ class Log(FlushableLog):
             self.epochs.clear()
             self._ended_at(offset)
             self.producers.truncate_fully_and_start_at(offset)
+            self.update_high_watermark(offset)
         except OSError as error:
             raise self.fail(error) from error
 
-    def _publish_lower(self, end_offset: int, start_offset: int) -> None:
+    def _publish_lower(self, end_offset: int, start_offset: int, clean_end: int) -> None:
         """Checkpoints that lie beyond the new ends would vouch for, or hide, what is written there later."""
         try:
             if end_offset < self.recovery_point:
                 self.owner.publish_recovery_point(self, end_offset)
             if start_offset < self.start_offset:
                 self.owner.publish_start(self, start_offset)()
+            self.owner.publish_clean_end(self, clean_end)
         except OSError as error:
             raise self.refuse(error) from error
 
@@ -332,18 +365,6 @@ class Log(FlushableLog):
 
     # The end.
 
-    def close(self) -> None:
-        """Snapshot, trim, flush. After this the files are as Kafka leaves them on a clean shutdown."""
-        if self.is_closed:
-            return
-        work = self.begin_close()
-        failure: OSError | None = None
-        try:
-            work()
-        except OSError as error:
-            failure = error
-        self.end_close(failure)
-
     def end_close(self, failure: OSError | None) -> None:
         try:
             if failure is not None:
@@ -351,20 +372,8 @@ class Log(FlushableLog):
             if not self.is_failed:
                 self.recovery_point = self.end_offset
         finally:
-            self.close_handles()
+            self.finish_files()
             self.owner.closed(self)
-
-    def close_handles(self) -> None:
-        for segment in self.segments:
-            segment.close_handles()
-
-    def ensure_writable(self) -> None:
-        if self.is_failed:
-            raise KafkaStorage(f"{self.directory}: the directory is offline after an error of the disk")
-        if self.is_closed:
-            raise KafkaStorage(f"{self.directory}: the log is closed")
-        if self.is_read_only:
-            raise InvalidArgument(f"{self.directory}: the log was opened for reading; open it with mode='a' to append")
 
     def fail(self, error: OSError) -> KafkaStorage:
         self.is_failed = True

@@ -9,8 +9,7 @@ A directory that fails goes offline with all its logs; the others go on. When no
 and startup raises.
 
 Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the
-manager calls `tick` now and then, or runs the pieces of `upkeep` between other things; nothing here starts a thread or looks at
-a clock that was not given to it.
+manager runs the pieces of `upkeep` between other things; nothing here starts a thread or looks at a clock that was not given to it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from milepost.clock import Clock, SystemClock
@@ -30,6 +29,7 @@ from milepost.files import Disk, HandlePool
 from milepost.log import partition_metadata
 from milepost.log.cleaner_manager import CleanerManager
 from milepost.log.directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from milepost.log.load_report import LoadReport
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
 from milepost.log.open import last_segment_size
@@ -68,6 +68,8 @@ class LogManager(Owner):
         self.scheduler = scheduler or Scheduler(self.clock)
         self.pool = HandlePool(self.disk)
         self.logs: dict[TopicPartition, Log] = {}
+        # What the start had to do, where that was anything.
+        self.reports: dict[TopicPartition, LoadReport] = {}
         self.directories: list[DataDirectory] = []
         self.offline: dict[str, str] = {}
         self.on_offline: Callable[[str], object] = lambda path: None
@@ -158,6 +160,8 @@ class LogManager(Owner):
         self._home[partition] = directory
         loader = self._loader(directory, partition, path)
         self.logs[partition] = log = loader.load()
+        if loader.report.recovered or loader.report.notes:
+            self.reports[partition] = loader.report
         log.update_high_watermark(directory.high_watermarks.get(partition, log.start_offset))
 
     def _loader(self, directory: DataDirectory, partition: TopicPartition, path: str) -> LogLoader:
@@ -224,6 +228,7 @@ class LogManager(Owner):
     def _make(self, directory: DataDirectory, partition: TopicPartition, path: str, topic_id: str | None) -> Log:
         """A new log. Its names are durable when this returns, or soon: what it is asked to keep before that is in no file yet."""
         metadata = f"{path}/{partition_metadata.FILE_NAME}"
+        self.upkeep.ensure_unnamed(directory, partition)
         self.disk.mkdir(path)
         if topic_id is not None:
             partition_metadata.ensure_topic_id(self.disk, metadata, topic_id, sync=not self.scheduler.is_background)
@@ -235,7 +240,10 @@ class LogManager(Owner):
         return log
 
     def delete(self, partition: TopicPartition) -> None:
-        """Take a log out of service: its directory is renamed now and removed after the delay."""
+        """Take a log out of service: its directory is renamed now and removed after the delay.
+
+        KafkaStorage when its directory is offline, or goes offline because of this: then the log is where it was.
+        """
         log, doomed = self._take_away(partition, delete_directory_name)
         self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
 
@@ -244,20 +252,22 @@ class LogManager(Owner):
         return self._take_away(partition, stray_directory_name)[1]
 
     def _take_away(self, partition: TopicPartition, new_name: Callable[[TopicPartition, str], str]) -> tuple[Log, str]:
-        log = self.logs.pop(partition, None)
+        log = self.get(partition)
         if log is None:
             raise InvalidArgument(f"{partition}: there is no such log")
-        log.settle()
-        log.is_closed = True
+        log.begin_taking_away()
         self.cleaner.forget(partition)
-        directory = self._home.pop(partition)
-        log.close_handles()
+        directory = self._home[partition]
         renamed = f"{directory.path}/{new_name(partition, uuid.UUID(int=self.rng.getrandbits(128)).hex)}"
-        self.disk.rename(log.directory, renamed)
-        self.disk.sync_directory(directory.path)
-        if partition in directory.cleaner_offsets:
-            kept = {name: offset for name, offset in directory.cleaner_offsets.items() if name != partition}
-            self.upkeep.write(directory, CLEANER_OFFSETS, kept)
+        try:
+            self.disk.rename(log.directory, renamed)
+            self.disk.sync_directory(directory.path)
+        except OSError as error:
+            # The log is still ours, and refuses everything: whoever asks for it is told why.
+            raise log.fail(error) from error
+        del self.logs[partition], self._home[partition]
+        log.taken_away(renamed)
+        self.upkeep.forget(directory, partition)
         return log, renamed
 
     def _removal(self, path: str) -> Callable[[], None]:
@@ -273,24 +283,26 @@ class LogManager(Owner):
 
     # Work around the logs.
 
-    def tick(self) -> None:
-        """All that is due by the clock, at once."""
-        for _ in self.upkeep.pieces():
-            pass
-
     def clean(self) -> Log | None:
         """Clean the filthiest compacted log, if one is dirty enough."""
-        return self.cleaner.clean_filthiest(self.logs, self.cleaner_offsets(), self.write_cleaner_offset)
+        return self.cleaner.clean_filthiest(self.logs, self.cleaner_offset, self.write_cleaner_offset)
 
-    def cleaner_offsets(self) -> dict[TopicPartition, int]:
-        return {partition: offset for directory in self.directories for partition, offset in directory.cleaner_offsets.items()}
+    def cleaner_offset(self, partition: TopicPartition) -> int | None:
+        home = self._home.get(partition)
+        return None if home is None else home.cleaner_offsets.get(partition)
 
     def write_cleaner_offset(self, partition: TopicPartition, offset: int) -> None:
-        directory = self._home[partition]
-        self.upkeep.write(directory, CLEANER_OFFSETS, {**directory.cleaner_offsets, partition: offset})
+        directory = self._home.get(partition)
+        if directory is not None:
+            self.upkeep.write(directory, CLEANER_OFFSETS, {**directory.cleaner_offsets, partition: offset})
 
-    def online(self) -> list[Log]:
-        return [log for log in self.logs.values() if not log.is_failed]
+    def online(self) -> Iterator[Log]:
+        """Each is asked for when its turn comes: one that was deleted or failed since the first is left out."""
+        return (log for log in list(self.logs.values()) if self.holds(log) and not log.is_failed)
+
+    def holds(self, log: Log) -> bool:
+        """Whether it is in service here; there may be another log of the same name."""
+        return self.logs.get(log.partition) is log
 
     def logs_in(self, directory: DataDirectory) -> Iterator[Log]:
         return (log for log in self.online() if self._home.get(log.partition) is directory)
@@ -306,18 +318,36 @@ class LogManager(Owner):
         self.scheduler.settle()  # else an older checkpoint that is on its way would follow this one
         directory.write(RECOVERY_POINTS, {**directory.recovery_points, log.partition: offset})
 
+    def publish_clean_end(self, log: Log, offset: int) -> None:
+        directory = self._home[log.partition]
+        if directory.cleaner_offsets.get(log.partition, offset) > offset:
+            self.scheduler.settle()
+            directory.write(CLEANER_OFFSETS, {**directory.cleaner_offsets, log.partition: offset})
+
+    @contextmanager
+    def without_cleaning(self, log: Log) -> Iterator[None]:
+        self.cleaner.pause(log.partition)
+        try:
+            yield
+        finally:
+            self.cleaner.resume(log.partition)
+
     def failed(self, log: Log, error: OSError) -> None:
         directory = self._home.get(log.partition)
         if directory in self.directories:
             self.take_offline(directory, error)
 
     def take_offline(self, directory: DataDirectory, error: OSError) -> None:
+        """Once, however many of its files, logs and side threads report an error."""
+        if directory not in self.directories:
+            return
         self.directories.remove(directory)
         self._offline(directory.path, error)
         for log in self.online():
             if self._home[log.partition] is directory:
                 log.is_failed = True
-        directory.close(False, {})
+        with suppress(OSError):  # the lock ends with the process, if not now
+            directory.close(False, {})
         self.on_offline(directory.path)
 
     def _offline(self, path: str, error: Exception) -> None:

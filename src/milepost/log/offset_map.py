@@ -112,15 +112,6 @@ class OffsetMap:
     def __len__(self) -> int:
         return self._entries
 
-    @property
-    def utilization(self) -> float:
-        return self._entries / self.slots
-
-    @property
-    def memory_in_use(self) -> int:
-        """Bytes; at most what the map was given, and a quarter more while it grows."""
-        return self._table_slots * SLOT_BYTES
-
     def update_latest_offset(self, offset: int) -> None:
         self.latest_offset = offset
 

@@ -77,6 +77,9 @@ def _open_to_append(directory: str, config: LogConfig, clock: Clock, disk: Disk,
     data_directory.open()
     try:
         if not disk.exists(directory):
+            if data_directory.names(partition):
+                # What checkpoints say is of an earlier log of this name.
+                data_directory.forget_now(partition)
             disk.mkdir(directory)
             disk.sync_directory(data_directory.path)
         loader = _loader(directory, partition, config, disk, clock, rng, data_directory)

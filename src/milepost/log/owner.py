@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,12 +16,22 @@ class Owner:
     goes_offline_when_full = False
     """Whether a full disk is waited out, or fails the directory: for one whose records others have, too."""
 
+    verifies_transactions = False
+    """Whether the first batch of a transaction needs a guard: for one that asks the transaction coordinator first (KIP-890)."""
+
     def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
         """A new log start must be durable before segments below it disappear: what is returned does it, on any thread."""
         return lambda: None
 
     def publish_recovery_point(self, log: Log, offset: int) -> None:
         """Make a lower recovery point durable before offsets behind it are written anew."""
+
+    def publish_clean_end(self, log: Log, offset: int) -> None:
+        """Make durable, before offsets behind it are written anew, that nothing from there on has been cleaned."""
+
+    def without_cleaning(self, log: Log) -> AbstractContextManager[object]:
+        """No segment of the log is replaced by a cleaned one in between: for whoever cuts it, or changes its cleanup.policy."""
+        return nullcontext()
 
     def failed(self, log: Log, error: OSError) -> None:
         """The log's files can no longer be trusted to be what it thinks they are."""

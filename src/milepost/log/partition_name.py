@@ -26,7 +26,6 @@ MAX_PARTITION = 2**31 - 1
 
 DELETE = "delete"
 STRAY = "stray"
-FUTURE = "future"
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 SUFFIXED = re.compile(r"(\S+-\S+)\.\S+-(delete|stray|future)")
@@ -67,10 +66,6 @@ def delete_directory_name(tp: TopicPartition, uid: str) -> str:
 
 def stray_directory_name(tp: TopicPartition, uid: str) -> str:
     return _cut_name(tp, uid, STRAY)
-
-
-def future_directory_name(tp: TopicPartition, uid: str) -> str:
-    return f"{tp}.{uid}-{FUTURE}"
 
 
 def _cut_name(tp: TopicPartition, uid: str, suffix: str) -> str:

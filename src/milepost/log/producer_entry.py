@@ -105,11 +105,6 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
-    def first_data_offset(self) -> int:
-        """Of the oldest batch kept."""
-        return self.batches[0].first_offset if self.batches else -1
-
-    @property
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
 

@@ -35,18 +35,9 @@ LATE_TRANSACTION_BUFFER_MS = 300_000
 
 
 class ProducerStateManager:
-    def __init__(
-        self,
-        directory: str,
-        disk: Disk,
-        clock: Clock,
-        *,
-        expiration_ms: int = 86_400_000,
-        max_transaction_timeout_ms: int = 900_000,
-    ):
+    def __init__(self, directory: str, disk: Disk, clock: Clock, *, expiration_ms: int = 86_400_000):
         self.clock = clock
         self.expiration_ms = expiration_ms
-        self.max_transaction_timeout_ms = max_transaction_timeout_ms
         self.producers: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
@@ -114,11 +105,6 @@ class ProducerStateManager:
         """Where the oldest transaction starts that is open, or whose marker the high watermark has not passed."""
         return self._transactions.first_unstable_offset
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction starts."""
-        return self._transactions.first_undecided_offset
-
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         self._transactions.drop_completed_below(high_watermark)
 
@@ -126,13 +112,13 @@ class ProducerStateManager:
         entry = self.producers.get(producer_id)
         return entry is not None and entry.current_txn_first_offset is not None and entry.epoch == epoch
 
-    def is_transaction_late(self, now_ms: int) -> bool:
+    def is_transaction_late(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether the oldest open transaction has been silent for longer than any transaction may last."""
         producer_id = self._transactions.oldest_producer_id
         entry = None if producer_id is None else self.producers.get(producer_id)
         if entry is None or entry.last_timestamp <= 0:
             return False
-        return now_ms - entry.last_timestamp > self.max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+        return now_ms - entry.last_timestamp > max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
 
     # Verification of a transaction's first batch (KIP-890).
 
@@ -156,12 +142,20 @@ class ProducerStateManager:
     def clear_verification(self, producer_id: int) -> None:
         self._verifications.pop(producer_id, None)
 
+    def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
+        """The coordinator said no. Kafka keeps the guard until it expires; kept, producers that nobody knows would fill memory."""
+        if self.verification_guard(producer_id) is guard:
+            self.clear_verification(producer_id)
+
     def check_verification(self, batch: RecordBatch, origin: AppendOrigin, guard: VerificationGuard | None) -> None:
         """Refuse the first batch of a transaction whose guard is not the registered one."""
         if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR) or not batch.is_transactional or batch.is_control:
             return
         if self.has_open_transaction(batch.producer_id, batch.producer_epoch):
             return
+        known = self.last_entry(batch.producer_id)
+        if guard is None and known is not None and batch.producer_epoch < known.epoch:
+            return  # nobody was asked: it is refused for its epoch
         if guard is None or self.verification_guard(batch.producer_id) is not guard:
             raise InvalidTxnState(
                 f"producer {batch.producer_id}: the batch with sequence {batch.base_sequence} starts a transaction here that "
@@ -210,6 +204,10 @@ class ProducerStateManager:
         offset, _ = snapshot
         self._files.add(offset)
         self.last_snapshot_offset = max(self.last_snapshot_offset, offset)
+
+    def move_to(self, directory: str) -> None:
+        """The directory of the snapshots has another name now."""
+        self._files.move_to(directory)
 
     def remove_snapshot(self, offset: int) -> None:
         self._files.remove(offset)

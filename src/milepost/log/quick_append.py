@@ -17,6 +17,7 @@ from __future__ import annotations
 from milepost.codec.compression import decompress
 from milepost.codec.crc32c import crc32c
 from milepost.errors import MilepostError
+from milepost.log.examination import QUICK_BYTES
 from milepost.log.producer_entry import BatchMetadata
 from milepost.record.kernel import scan_records
 from milepost.segment.time_index import TimestampOffset
@@ -56,7 +57,7 @@ def append_quickly(log, data, leader_epoch: i64):
         if codec == 0:
             largest, _, smallest, _, sequential = scan_records(data, HEADER_SIZE, size, _int32(octets, 57), _int64(octets, 27))
         else:
-            payload = decompress(codec, data[HEADER_SIZE:])
+            payload = decompress(codec, data[HEADER_SIZE:], max_size=QUICK_BYTES)
             largest, _, smallest, _, sequential = scan_records(payload, 0, len(payload), _int32(octets, 57), _int64(octets, 27))
     except MilepostError:
         return -1

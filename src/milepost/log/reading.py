@@ -271,7 +271,8 @@ class ReadableLog:
 
     def _find_time(self, time: int, trace: Trace | None) -> Found | None:
         for compared, segment in enumerate(self.segments.from_offset(self.start_offset), 1):
-            if segment.largest_timestamp < time:
+            # One that cleaning has emptied is as new as its file, and holds nothing: Kafka's search ends there.
+            if not segment.size or segment.largest_timestamp < time:
                 continue
             if trace is not None:
                 trace.add(SegmentChoice("first not older", time, segment.base_offset, compared, segment.largest_timestamp))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from milepost.log.contained import contained
 from milepost.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 # Of a segment and the base offset of the one behind it, None for the last.
 Question = Callable[[Segment, "int | None"], bool]
+
+
+def retain(log: Log) -> None:
+    """One pass over the log. One that fails is for its operator, and no reason to leave out the other logs."""
+    if not log.is_failed:
+        with contained(f"{log.directory}: retention", log):
+            delete_old_segments(log)
 
 
 def delete_old_segments(log: Log) -> int:

@@ -20,6 +20,7 @@ from itertools import count
 from typing import TypeVar
 
 from milepost.clock import Clock
+from milepost.log.contained import contained
 
 Task = Callable[[], None]
 T = TypeVar("T")
@@ -52,7 +53,8 @@ class Scheduler:
         """Run what is due; how many tasks that were."""
         ran = 0
         while self._tasks and self._tasks[0][0] <= self._clock.now_ms():
-            heapq.heappop(self._tasks)[2]()
+            with contained("a task that was put off"):
+                heapq.heappop(self._tasks)[2]()
             ran += 1
         return ran
 

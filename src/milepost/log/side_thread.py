@@ -6,7 +6,7 @@
     step()                          <------    on_owner(step) waits for the step's end
 
 A thread does its works in the order in which they were given. What a work may touch: files by their paths, through descriptors of its
-own. Not the log, and not the handles of its pool, which the owner closes and opens as it likes.
+own. Not the log, and not the handles of its pool: the owner closes them when it rolls, deletes or renames.
 
 Whatever comes back waits in the owner's `Inbox`. `post` is how the owner's thread is told to look into it; one that must not go on before
 something is done takes it from there itself (`settle`). A thread starts with its first work.
@@ -14,6 +14,7 @@ something is done takes it from there itself (`settle`). A thread starts with it
 
 from __future__ import annotations
 
+import errno
 import logging
 import queue
 import threading
@@ -22,7 +23,7 @@ from functools import partial
 from typing import TypeVar
 
 from milepost.clock import Clock
-from milepost.errors import MilepostError
+from milepost.log.contained import contained
 from milepost.log.scheduler import Lane, Scheduler, Task
 
 logger = logging.getLogger("milepost.log")
@@ -85,11 +86,9 @@ class SideThread:
 
     def _ended(self, tell: Task) -> None:
         self.unfinished -= 1
-        try:
+        # There is nobody above to tell it to. A log that went offline has said so itself.
+        with contained(f"work of the thread {self._name}"):
             tell()
-        except MilepostError as error:
-            # There is nobody above to tell it to. A log that went offline has said so itself.
-            logger.error("%s", error)
 
     # On the side thread.
 
@@ -102,8 +101,10 @@ class SideThread:
             result = work()
         except OSError as error:
             tell = partial(failed, error)
-        except BaseException as error:
-            tell = partial(_raise, error)
+        except Exception as error:
+            # Whoever waits for this work goes on without it: what it left on disk is as unknown as after an error of the disk.
+            logger.exception("work of the thread %s failed", self._name)
+            tell = partial(failed, OSError(errno.EIO, f"{type(error).__name__}: {error}"))
         else:
             tell = partial(then, result)
         self._inbox.put(lambda: self._ended(tell))
@@ -124,10 +125,6 @@ class SideThread:
         error = ended.get()
         if error is not None:
             raise error
-
-
-def _raise(error: BaseException) -> None:
-    raise error
 
 
 class BackgroundScheduler(Scheduler):

@@ -22,6 +22,10 @@ class SnapshotFiles:
         self.disk = disk
         self._offsets = sorted(snapshot_offset(name) for name in disk.listdir(directory) if is_snapshot_name(name))
 
+    def move_to(self, directory: str) -> None:
+        """The directory has another name now."""
+        self.directory = directory
+
     @property
     def offsets(self) -> list[int]:
         """Ascending."""

@@ -27,11 +27,6 @@ class Transactions:
         return next(iter(self._open.values())) if self._open else None
 
     @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction starts."""
-        return next(iter(self._open)) if self._open else None
-
-    @property
     def first_unstable_offset(self) -> int | None:
         if not self._completed:
             return next(iter(self._open)) if self._open else None

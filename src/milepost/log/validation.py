@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from milepost.codec.compression import Codec, decompress
+from milepost.codec.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
 from milepost.codec.crc32c import crc32c
 from milepost.config.definition import LONG_MAX
 from milepost.config.topic import LogConfig
-from milepost.errors import InvalidRecord, RecordValidation, UnsupportedForMessageFormat
+from milepost.errors import DecompressedTooLarge, InvalidRecord, MilepostError, RecordValidation, UnsupportedForMessageFormat
 from milepost.log.append_info import CLIENT
 from milepost.log.producer_entry import AppendOrigin
 from milepost.record.batch import (
@@ -29,23 +29,35 @@ from milepost.record.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
     MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
     NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     RecordBatch,
-    TimestampType,
 )
-from milepost.record.builder import build_batch
+from milepost.record.builder import check_producer, pack_batch
 from milepost.record.kernel import scan_records
+from milepost.record.record_walks import refused_records, renumber_records
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
     from milepost.record.batches import AnyBatch
 
 INVALID_TIMESTAMP = 32
+LONG_MIN = -(2**63)
+MOST_RECORD_ERRORS = 10
+BRIEFLY_COMPRESSED = 16_384
+"""Bytes that the slowest level of any codec compresses in a few milliseconds."""
+NO_KEY = "a compacted topic takes no record without a key"
+MARKED = "the producer marked the batch as LogAppendTime, which only the broker may do"
 _base_offset = struct.Struct(">q").pack_into
 _leader_epoch = struct.Struct(">i").pack_into
 _attributes = struct.Struct(">h").pack_into
 _max_timestamp = struct.Struct(">q").pack_into
 _crc = struct.Struct(">I").pack_into
+
+
+class TakesLong(MilepostError):
+    """Whoever asked for something quick is told that this is not."""
 
 
 @dataclass(slots=True)
@@ -83,26 +95,51 @@ class Validator:
         self, batches: Sequence[AnyBatch], offset: int, leader_epoch: int, now_ms: int, origin: AppendOrigin
     ) -> Validated:
         """Check the one batch there is and give it its place."""
-        batch = only_batch(batches)
+        batch, largest, newest, _ = self.examine(only_batch(batches), now_ms, origin, DEFAULT_MAX_DECOMPRESSED)
+        return self.place(batch, largest, newest, offset, leader_epoch, now_ms)
+
+    def examine(
+        self, batch: RecordBatch, now_ms: int, origin: AppendOrigin, most: int, is_brief: bool = False
+    ) -> tuple[RecordBatch, int, int, int]:
+        """Check every record of a batch that is decompressed to at most `most` bytes, whatever its place in the log is going to be.
+
+        What is to be stored, which may be another batch; the largest timestamp of its records; which record brought it (-1: it does not
+        matter); to how many bytes it was decompressed. Touches nothing but the batch, so any thread may do it. With `is_brief` a batch
+        that has to be compressed anew is TakesLong.
+        """
         if origin is CLIENT:
             check_header(batch)
-        buffer, start, size = batch.buffer, batch.position, batch.size
-        stamps, is_compressed = self.stamps, batch.attributes & CODEC_MASK
+        buffer, start, end = batch.buffer, batch.position + HEADER_SIZE, batch.position + batch.size
+        is_compressed = batch.attributes & CODEC_MASK
+        unpacked = 0
         if is_compressed:
-            payload = decompress(batch.codec, batch.payload())
-            scan = scan_records(payload, 0, len(payload), batch.record_count, batch.base_timestamp)
-        else:
-            scan = scan_records(buffer, start + HEADER_SIZE, start + size, batch.record_count, batch.base_timestamp)
-        largest, newest, smallest, null_key, sequential = scan
+            buffer = decompress(batch.codec, batch.payload(), max_size=most)
+            start, end = 0, len(buffer)
+            unpacked = end
+        largest, newest, smallest, null_key, sequential = scan_records(
+            buffer, start, end, batch.record_count, batch.base_timestamp
+        )
         any_time = self.takes_any_time and not batch.attributes & LOG_APPEND_TIME_FLAG
         if (null_key >= 0 and self.is_compacted) or not (any_time or self.times_in_bounds(batch, smallest, largest, now_ms)):
-            refuse_records(batch, self.config, now_ms)
+            refuse_records(batch, memoryview(buffer)[start:end], self.config, now_ms)
         # Kafka counts anew in compressed batches only. Left as they are, a client's numbers would send readers past the log end.
         if not sequential or (not self.keeps_codec and self.changes_codec(batch)):
-            return rebuild(batch, offset, leader_epoch, self.config, now_ms if stamps else None)
+            if is_brief and end - start > BRIEFLY_COMPRESSED:
+                raise TakesLong(f"{end - start} bytes of records have to be compressed anew")
+            if not sequential:
+                unpacked *= 2  # there are two of them for a while
+                if unpacked > most:
+                    raise DecompressedTooLarge(f"{end - start} bytes of records are to be numbered anew; allowed are {most // 2}")
+            return rebuild(batch, memoryview(buffer)[start:end], largest, bool(sequential), self.config), largest, -1, unpacked
+        return batch, largest, -1 if is_compressed else newest, unpacked
+
+    def place(self, batch: RecordBatch, largest: int, newest: int, offset: int, leader_epoch: int, now_ms: int) -> Validated:
+        """Give a batch that was examined its place."""
+        stamps = self.stamps
         if stamps:
             largest = now_ms
-        view = memoryview(buffer)
+        start, size = batch.position, batch.size
+        view = memoryview(batch.buffer)
         header, rest = bytearray(view[start : start + HEADER_SIZE]), view[start + HEADER_SIZE : start + size]
         _base_offset(header, 0, offset)
         _leader_epoch(header, 12, leader_epoch)
@@ -110,9 +147,7 @@ class Validator:
             stamp(batch, header, rest, largest, stamps)
         batch.base_offset, batch.partition_leader_epoch = offset, leader_epoch
         last_offset = offset + batch.last_offset_delta
-        brought_by = (
-            offset + newest if self.exact_time_offset and not is_compressed and not stamps and newest >= 0 else last_offset
-        )
+        brought_by = offset + newest if self.exact_time_offset and not stamps and newest >= 0 else last_offset
         return Validated(batch, (header, rest), last_offset, size, largest, brought_by, now_ms if stamps else NO_TIMESTAMP)
 
     def changes_codec(self, batch: RecordBatch) -> bool:
@@ -150,34 +185,46 @@ def check_header(batch: RecordBatch) -> None:
         raise InvalidRecord(f"producer {batch.producer_id} sent base sequence {batch.base_sequence}; sequences start at 0")
 
 
-def refuse_records(batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
-    """The slow way: look at each record, and raise with a sentence for each that is wrong. Returns when none is."""
-    errors, bad_time = [], False
-    for index, record in enumerate(batch.records()):
-        wrong_time = time_error(record.timestamp, batch, config, now_ms)
-        if record.key is None and config.compact and not batch.is_control:
-            errors.append((index, "a compacted topic takes no record without a key"))
-        elif wrong_time:
-            errors.append((index, wrong_time))
-            bad_time = True
+def refuse_records(batch: RecordBatch, records: memoryview, config: LogConfig, now_ms: int) -> None:
+    """A closer look: raise with a sentence for each of the first records that are wrong. Returns when none is."""
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    checks_times = config.message_timestamp_type == "CreateTime"
+    needs_key = config.compact and not batch.is_control
+    base_timestamp, earliest, latest = batch.base_timestamp, LONG_MIN, LONG_MAX
+    if checks_times:
+        earliest, latest = max(LONG_MIN, now_ms - before), min(LONG_MAX, now_ms + after)
+    everywhere = ""
+    if batch.attributes & LOG_APPEND_TIME_FLAG:
+        # One time for all of them, whatever they say.
+        everywhere = (
+            time_error(batch.max_timestamp, config, now_ms) if checks_times and batch.max_timestamp != NO_TIMESTAMP else MARKED
+        )
+        earliest, latest = LONG_MIN, LONG_MAX
+    total, is_time_wrong, rows = refused_records(
+        records, 0, len(records), batch.record_count, base_timestamp, earliest, latest, needs_key, MOST_RECORD_ERRORS
+    )
+    errors = [(index, NO_KEY if is_keyless else time_error(timestamp, config, now_ms)) for index, timestamp, is_keyless in rows]
+    if everywhere:
+        without_key = {index for index, _ in errors}
+        errors = [
+            (index, NO_KEY if index in without_key else everywhere)
+            for index in range(min(batch.record_count, MOST_RECORD_ERRORS))
+        ]
+        total, is_time_wrong = batch.record_count, total < batch.record_count
     if errors:
         raise RecordValidation(
-            f"{len(errors)} of {batch.record_count} records were refused; record {errors[0][0]}: {errors[0][1]}",
+            f"{total} of {batch.record_count} records were refused; record {errors[0][0]}: {errors[0][1]}",
             errors,
-            INVALID_TIMESTAMP if bad_time else InvalidRecord.code,
+            INVALID_TIMESTAMP if is_time_wrong else InvalidRecord.code,
         )
 
 
-def time_error(timestamp: int, batch: RecordBatch, config: LogConfig, now_ms: int) -> str:
-    if config.message_timestamp_type == "CreateTime" and timestamp != NO_TIMESTAMP:
-        before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-        if now_ms - timestamp > before:
-            return f"timestamp {timestamp} is {now_ms - timestamp} ms old; message.timestamp.before.max.ms is {before}"
-        if timestamp - now_ms > after:
-            return f"timestamp {timestamp} is {timestamp - now_ms} ms ahead; message.timestamp.after.max.ms is {after}"
-        return ""
-    if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        return "the producer marked the batch as LogAppendTime, which only the broker may do"
+def time_error(timestamp: int, config: LogConfig, now_ms: int) -> str:
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    if now_ms - timestamp > before:
+        return f"timestamp {timestamp} is {now_ms - timestamp} ms old; message.timestamp.before.max.ms is {before}"
+    if timestamp - now_ms > after:
+        return f"timestamp {timestamp} is {timestamp - now_ms} ms ahead; message.timestamp.after.max.ms is {after}"
     return ""
 
 
@@ -197,27 +244,26 @@ def stamp(batch: RecordBatch, header: bytearray, rest: memoryview, max_timestamp
     _crc(header, 17, batch.crc)
 
 
-def rebuild(batch: RecordBatch, offset: int, leader_epoch: int, config: LogConfig, append_time: int | None) -> Validated:
-    """The same records in a new batch: another codec, or offsets counted anew."""
-    target = target_codec(config, batch.codec)
-    records = [replace(record, offset=offset + index) for index, record in enumerate(batch.records())]
-    data = build_batch(
-        records,
-        base_offset=offset,
-        codec=target,
-        level=level_of(config, target),
-        timestamp_type=TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME,
-        log_append_time=NO_TIMESTAMP if append_time is None else append_time,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        partition_leader_epoch=leader_epoch,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
+def rebuild(batch: RecordBatch, records: memoryview, max_timestamp: int, is_sequential: bool, config: LogConfig) -> RecordBatch:
+    """The same records in a new batch: another codec, or offsets counted anew. Its place in the log is not in it yet."""
+    check_producer(batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.is_transactional, batch.is_control)
+    target = batch.codec if batch.is_control else target_codec(config, batch.codec)
+    section = records if is_sequential else renumber_records(records, 0, len(records), batch.record_count)
+    return RecordBatch(
+        pack_batch(
+            base_offset=0,
+            partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
+            attributes=batch.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG) | target,
+            last_offset_delta=batch.record_count - 1,
+            base_timestamp=batch.base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            record_count=batch.record_count,
+            payload=section if target is Codec.NONE else compress(target, section, level_of(config, target)),
+        )
     )
-    built = RecordBatch(data)
-    appended_at = NO_TIMESTAMP if append_time is None else append_time
-    return Validated(built, (data,), built.last_offset, built.size, built.max_timestamp, built.last_offset, appended_at)
 
 
 def level_of(config: LogConfig, codec: Codec) -> int | None:

@@ -11,11 +11,13 @@ import errno
 import itertools
 import logging
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
 from milepost.errors import PortUnavailable
+from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
 from milepost.net.event_loop import READ, EventLoop
 from milepost.net.processor import Processor
@@ -61,9 +63,12 @@ class Acceptor:
         # Also told while the broker stops, when nobody listens there any more.
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
-    def start(self, loop: EventLoop, processors: Sequence[Processor]) -> None:
+    def start(
+        self, loop: EventLoop, processors: Sequence[Processor], crowd: Callable[[], Iterable[Channel]] | None = None
+    ) -> None:
+        """`crowd`: the connections of which one may be closed for a new one. Without it there is no limit to keep."""
         self._loop = loop
-        self._processors = processors
+        self._crowd = crowd
         self._turn = itertools.cycle(processors)
         loop.register(self._socket.fileno(), READ, self._on_ready)
 
@@ -97,7 +102,7 @@ class Acceptor:
             sock.close()
             return
         if self.limits.is_full:
-            self._make_room()
+            self._make_room(host)
         with suppress(OSError):  # gone already: the processor will notice
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -114,10 +119,15 @@ class Acceptor:
         else:
             processor.loop.post(partial(processor.accept, sock, f"{host}:{port}", self.listener))
 
-    def _make_room(self) -> None:
-        channels = [channel for channel in (processor.least_recently_used() for processor in self._processors) if channel]
+    def _make_room(self, newcomer: str) -> None:
+        """At the cost of the address that has most connections; the newcomer's counts one more."""
+        channels = list(self._crowd()) if self._crowd is not None else []
         if channels:
-            oldest = min(channels, key=lambda channel: channel.recency)
+            open_from = Counter(channel.host for channel in channels)
+            open_from[newcomer] += 1
+            host, _ = max(open_from.items(), key=lambda item: (item[1], item[0] == newcomer))
+            theirs = [channel for channel in channels if channel.host == host] or channels
+            oldest = min(theirs, key=lambda channel: channel.recency)
             oldest.processor.close(oldest, "made room for a new connection")
 
     def stop(self) -> None:

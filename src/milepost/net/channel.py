@@ -25,11 +25,14 @@ class Channel(FrameInput):
     __slots__ = (
         "_out",
         "answered",
+        "broker_id",
         "fd",
+        "frame_bytes",
         "frame_since",
         "interest",
         "is_advancing",
         "is_open",
+        "is_put_off",
         "is_starved",
         "last_active",
         "listener",
@@ -54,17 +57,22 @@ class Channel(FrameInput):
         self.is_open = True
         self.is_advancing = False
         self.interest = READ
-        # Since when the frame that is coming in has been coming: a peer that sends a byte a second does not stay for ever.
+        # Since when the frame that is coming in has been coming, or was last found to come fast enough, and how much of it was there then.
         self.frame_since: float | None = None
+        self.frame_bytes = 0
         # Since when the peer has taken nothing of what is to be sent.
         self.stuck_since: float | None = None
         # Bytes of the memory pool, and whether it had none left for this connection.
         self.reserved = 0
         self.is_starved = False
+        # Whether requests that are here already wait for the next turn.
+        self.is_put_off = False
         # Requests whose answers have not left yet.
         self.answered: list[Request | Bunch] = []
         # Whatever the layer above remembers about a connection: client name, fetch session, principal.
         self.state: dict[str, object] = {}
+        # Which broker of the cluster the peer has proven to be.
+        self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.
         self.shortcut: Shortcut | None = None
         self.owed = OwedAnswers()
@@ -75,9 +83,14 @@ class Channel(FrameInput):
 
     def queue(self, outgoing: Sequence[Outgoing]) -> None:
         for piece in outgoing:
-            if len(piece):
-                self._out.append(piece if isinstance(piece, FileSlice) else memoryview(piece))
-                self.out_bytes += len(piece)
+            size = len(piece)
+            if size:
+                self.out_bytes += size
+                if isinstance(piece, FileSlice):
+                    self._out.append(piece)
+                else:
+                    self._out.append(memoryview(piece))
+                    self.processor.output.waiting += size
 
     def send_at_once(self, answers: bytes | bytearray) -> bool:
         """Send what nothing waits before; whether all of it went. What did not go is queued."""
@@ -94,11 +107,21 @@ class Channel(FrameInput):
         """Send as much as the socket takes; whether everything went."""
         while self._out:
             try:
-                sent = self._send_file() if isinstance(self._out[0], FileSlice) else self._send_buffers()
+                if isinstance(self._out[0], FileSlice):
+                    sent = self._send_file()
+                else:
+                    sent = self._send_buffers()
+                    self.processor.output.release(sent)
             except BlockingIOError:
                 return False
             self.out_bytes -= sent
         return True
+
+    def drop_output(self) -> None:
+        """Nobody takes it any more."""
+        self.processor.output.release(sum(len(piece) for piece in self._out if not isinstance(piece, FileSlice)))
+        self._out.clear()
+        self.out_bytes = 0
 
     def _send_buffers(self) -> int:
         if len(self._out) == 1:
@@ -162,6 +185,17 @@ class Channel(FrameInput):
 
     def note(self, event: MuteEvent) -> None:
         self.mute = after(self.mute, event)
+
+    def note_frame(self, now: float) -> None:
+        """Whether the start of a request is here, whose end has to come in time."""
+        if not self.has_input or self.is_muted:
+            self.frame_since = None
+        elif self.frame_since is None:
+            self.frame_since, self.frame_bytes = now, 0
+
+    @property
+    def host(self) -> str:
+        return self.peer.rpartition(":")[0]
 
     @property
     def recency(self) -> tuple[bool, float]:

@@ -1,8 +1,8 @@
 """How many connections there may be: in all, from one address, and how many new ones in a second.
 
-Over the limit in all, the server closes the connection that has been silent longest to make room, and first those that never
-said anything: a crowd of them does not drive out who is being served. Over the limit for one address, the new connection is
-closed at once: room made for it would be taken from others. Over the rate, new ones wait to be accepted.
+Over the limit in all, the server makes room among the connections of the address that has most, so that one address does not drive out
+another; it closes the one that has been silent longest, and first those that never said anything. Over the limit for one address, the
+new connection is closed at once: room made for it would be taken from others. Over the rate, new ones wait to be accepted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,10 @@
 An own loop over epoll: the broker needs to drain its control plane between two data requests and to batch all answers
 of a pass into one write, which a general-purpose loop does not offer, and it starts in a fraction of the time.
 
-Everything a loop calls runs on its thread, one thing at a time. Other threads may call `post`, `later` and `stop`.
+Everything a loop calls runs on its thread, one thing at a time. Other threads may call `post`, `later`, `next_pass` and `stop`.
+
+A pass serves the sockets that are ready, then what was posted, then the timers that are due, and last one piece of long work
+(`next_pass`). However much long work there is, a socket that becomes ready waits for one piece of it.
 
 A loop knows how much it has to do: `idle_seconds` is the time it has waited in all, `longest_pass` the longest time between
 two waits since somebody looked last, which is how long a socket that became ready may have been left alone.
@@ -63,6 +66,7 @@ class EventLoop:
         self._most_timers = LEAST_TIMERS
         self._order = count()
         self._posted: deque[Task] = deque()
+        self._long_work: deque[Task] = deque()
         self._waker, self._waked = socket.socketpair()
         self._waker.setblocking(False)
         self._waked.setblocking(False)
@@ -115,6 +119,15 @@ class EventLoop:
         if self._thread != threading.get_ident():
             self.wake()
 
+    def next_pass(self, task: Task) -> None:
+        """Have `task` run at the end of a later pass, one such task a pass and in turn: a piece of work that is too long for one go.
+
+        Safe from any thread.
+        """
+        self._long_work.append(task)
+        if self._thread != threading.get_ident():
+            self.wake()
+
     def wake(self) -> None:
         with suppress(OSError):  # full of earlier wake-ups, or closed: a second signal to stop comes whenever it likes
             self._waker.send(b"\0")
@@ -156,6 +169,8 @@ class EventLoop:
         ready = self._poll(self._patience(timeout, before), before)
         self.now = now = self.monotonic()
         self.idle_seconds += now - before
+        # What is put off in this pass waits until the sockets were looked at again.
+        has_long_work = bool(self._long_work)
         handlers = self._handlers
         for fd, events in ready:
             on_ready = handlers.get(fd)
@@ -165,12 +180,14 @@ class EventLoop:
             self._posted.popleft()()
         if self._timers and self._timers[0][0] <= now:
             self._run_due(now)
+        if has_long_work:
+            self._long_work.popleft()()
 
     def _sleep(self, patience: float, _: float) -> list[tuple[int, int]]:
         return self._epoll.poll(patience)
 
     def _patience(self, timeout: float | None, now: float) -> float:
-        if self._posted:
+        if self._posted or self._long_work:
             return 0
         if not self._timers:
             return -1 if timeout is None else timeout

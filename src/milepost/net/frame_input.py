@@ -47,6 +47,13 @@ class ReceiveBuffers:
         self._lent -= 1
         self._spare.append(buffer)
 
+    def give_up(self, buffer: memoryview) -> None:
+        """Somebody outside keeps a frame of this buffer: it is gone when that is."""
+        if buffer is self.current:
+            self.current = self._spare.pop() if self._spare else memoryview(bytearray(self.size))
+        else:
+            self._lent -= 1
+
 
 class FrameInput:
     __slots__ = ("_at", "_buffers", "_end", "_held", "_is_lent", "_kept", "_view", "peer", "sock")
@@ -125,6 +132,16 @@ class FrameInput:
             if self._end == len(self._held):
                 self._grow()
 
+    def keep_frame(self) -> None:
+        """Leave the frame that was handed on last as it is, for as long as somebody has it: receive elsewhere from now on."""
+        rest = bytes(self._view[self._at : self._end])
+        if self._is_lent or self._view is self._buffers.current:
+            self._buffers.give_up(self._view)
+        self._held, self._is_lent = None, False
+        self._kept = b""
+        self._view = memoryview(rest)
+        self._at, self._end = 0, len(rest)
+
     def _hold(self, rest: int) -> None:
         """From here on receive behind the rest, wherever that lies."""
         lent = self._buffers.lend() if self._view is self._buffers.current else None
@@ -175,6 +192,11 @@ class FrameInput:
     def held_bytes(self) -> int:
         """What is kept, or what the request that is coming in will need once it is complete."""
         return max(self._rest, self._announced)
+
+    @property
+    def received_bytes(self) -> int:
+        """How much of the request that is coming in is here."""
+        return self._rest
 
     @property
     def missing_bytes(self) -> int:

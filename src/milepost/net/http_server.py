@@ -8,8 +8,8 @@
     HTTP/2, HTTP/3                                 505, and the connection ends
 
 Connections are kept for further requests, which may be sent ahead; they are answered one after the other. A client that is slow to
-ask, slow to read, or silent is closed after some seconds; more than a handful at a time are closed at once. So whatever a client
-does costs little, and the loop waits for none.
+ask, slow to read, or silent is closed after some seconds; beyond a handful the one that has been quiet longest makes room for a new
+one. So whatever a client does costs little, and the loop waits for none.
 
 A page gives its body later if it likes: it is called with a function that takes the body. One that takes long to make is made
 in slices, between other work of the loop. One that raises is 500 and a line in the log.
@@ -97,8 +97,8 @@ class HttpServer:
             loop.later(PAUSE_SECONDS, lambda: loop.modify(fd, READ) if self._socket.fileno() >= 0 else None)
             return
         if len(self._connections) >= MOST_CONNECTIONS:
-            sock.close()
-            return
+            # A health check is always answered: who has been quiet longest goes, and somebody who waits for a page only when all do.
+            min(self._connections.values(), key=lambda connection: (connection.is_busy, connection.last_active)).close()
         sock.setblocking(False)
         self._connections[sock.fileno()] = HttpConnection(sock, self._loop, self.pages, self._connections)
 
@@ -121,10 +121,11 @@ class HttpConnection:
         self._connections = connections
         self._received = bytearray()
         self._out = memoryview(b"")
-        self._is_busy = False
+        self.is_busy = False
         self._is_last = False
         self._is_open = True
         self._interest = READ
+        self.last_active = loop.monotonic()
         self._timer: Timer | None = None
         loop.register(self._fd, READ, self._on_ready)
         self._give_time(REQUEST_SECONDS)
@@ -149,7 +150,7 @@ class HttpConnection:
             self._loop.modify(self._fd, events)
 
     def _on_ready(self, events: int) -> None:
-        if self._is_busy and not self._out:
+        if self.is_busy and not self._out:
             self.close()  # nothing was asked for: it is gone
             return
         try:
@@ -169,6 +170,7 @@ class HttpConnection:
         if not received:
             self.close()
             return
+        self.last_active = self._loop.monotonic()
         if not self._received:
             self._give_time(REQUEST_SECONDS)
         self._received += received
@@ -210,7 +212,7 @@ class HttpConnection:
             known = ", ".join(self._pages)
             self._answer(Page(f"there is nothing here; there is {known}\n".encode(), status=404), with_body=method == b"GET")
             return
-        self._is_busy = True
+        self.is_busy = True
         self._want(0)
         self._give_time(SEND_SECONDS)
 
@@ -243,7 +245,7 @@ class HttpConnection:
         ]
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
         self._out = memoryview(head + page.body if with_body else head)
-        self._is_busy = True
+        self.is_busy = True
         self._give_time(SEND_SECONDS)
         try:
             self._send()
@@ -256,7 +258,7 @@ class HttpConnection:
         while self._out:
             sent = self._socket.send(self._out)
             self._out = self._out[sent:]
-        self._is_busy = False
+        self.is_busy = False
         if self._is_last:
             # Whoever is told why sees it only if nothing he sent is left unread when the connection ends.
             with suppress(OSError):
@@ -273,5 +275,5 @@ class HttpConnection:
             self._loop.later(0, self._go_on)
 
     def _go_on(self) -> None:
-        if self._is_open and not self._is_busy:
+        if self._is_open and not self.is_busy:
             self._next_request()

@@ -23,10 +23,12 @@ from milepost.net.channel import Channel
 from milepost.net.event_loop import GONE, READ, WRITE, EventLoop
 from milepost.net.frame_input import ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
+from milepost.net.output_budget import OutputBudget
 from milepost.net.refusals import Refusals
 from milepost.net.request import Request
 from milepost.net.request_channel import PooledRequestChannel, RequestChannel
 from milepost.net.shortcut import Bunch
+from milepost.net.slow_peers import reason_to_close
 
 if TYPE_CHECKING:
     from milepost.net.request import Outgoing
@@ -34,11 +36,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("milepost.net")
 
 MOST_WAITING_OUTPUT = 1 << 20
+PASS_SECONDS = 0.02
+"""Requests that were received together are handled together, but no longer than so: then others have their turn."""
 MUTED, NOT_MUTED = MuteState.MUTED, MuteState.NOT_MUTED
 NO_BYTES = memoryview(b"")
-FRAME_SECONDS = 30.0
-STUCK_SECONDS = 30.0
-FRAME_BYTES_PER_SECOND = 64 << 10
 
 
 class Processor:
@@ -54,6 +55,7 @@ class Processor:
         on_closed: Callable[[Channel], None] = lambda channel: None,
         between_requests: Callable[[], None] | None = None,
         refusals: Refusals | None = None,
+        output: OutputBudget | None = None,
     ):
         self.number = number
         self.listener = listener
@@ -63,6 +65,7 @@ class Processor:
         self.max_idle_seconds = max_idle_seconds
         self.channels: OrderedDict[int, Channel] = OrderedDict()
         self.refusals = refusals or Refusals(loop.monotonic)
+        self.output = output or OutputBudget()
         self._on_closed = on_closed
         self._between_requests = between_requests
         self._buffers = ReceiveBuffers()
@@ -96,6 +99,7 @@ class Processor:
         self.loop.unregister(channel.fd)
         del self.channels[channel.fd]
         channel.drop_input()
+        channel.drop_output()
         channel.sock.close()
         self.closed += 1
         if channel.answered:
@@ -123,15 +127,9 @@ class Processor:
         """Close what has been silent for too long, has been sending one frame for too long, or does not read its answers."""
         now = self.loop.monotonic()
         for channel in list(self.channels.values()):
-            if channel.frame_since is not None and now > channel.frame_since + seconds_for(channel.held_bytes):
-                self.close(channel, "a request was not complete in time")
-            elif channel.stuck_since is not None and now > channel.stuck_since + STUCK_SECONDS:
-                self.close(channel, f"{channel.out_bytes} bytes are ready, and none was taken for {STUCK_SECONDS:.0f} seconds")
-            elif now - channel.last_active > self.max_idle_seconds and not channel.is_muted:
-                self.close(channel, f"silent for {self.max_idle_seconds:.0f} seconds")
-
-    def least_recently_used(self) -> Channel | None:
-        return min(self.channels.values(), key=lambda channel: channel.recency, default=None)
+            reason = reason_to_close(channel, now, self.max_idle_seconds)
+            if reason is not None:
+                self.close(channel, reason)
 
     # Reading.
 
@@ -151,7 +149,7 @@ class Processor:
             self._refuse(channel, str(error))
 
     def _on_readable(self, channel: Channel) -> None:
-        if channel.mute is not NOT_MUTED or channel.out_bytes:
+        if channel.mute is not NOT_MUTED or channel.out_bytes or channel.is_put_off:
             # More is coming than may be read now: let it wait in the kernel until the answer has gone.
             self._want(channel, WRITE if channel.out_bytes else 0)
             return
@@ -183,15 +181,20 @@ class Processor:
     def _advance_until_full(self, channel: Channel) -> bool:
         """Whether there may be more to hand on."""
         channel.is_advancing = True
-        now, is_full = 0.0, False
+        start = self.loop.monotonic()
+        now, is_full, is_late = start, False, False
         try:
             while channel.is_open and channel.mute is NOT_MUTED:
                 if channel.out_bytes >= MOST_WAITING_OUTPUT:
                     is_full = True
                     break
+                if now > start + PASS_SECONDS:
+                    is_late = True
+                    break
                 if channel.shortcut is not None and self._takes_shortcuts:
-                    self._take_shortcut(channel)
-                    now = 0.0
+                    if not self._take_shortcut(channel):
+                        break
+                    now = self.loop.monotonic()
                 frame = channel.next_frame(self.max_request_bytes)
                 if frame is None:
                     break
@@ -210,18 +213,29 @@ class Processor:
         if channel.has_taken:
             channel.frame_since = None
         channel.keep_rest()
-        self._note_frame(channel)
+        if is_late and not channel.is_put_off:
+            channel.is_put_off = True
+            self.loop.next_pass(partial(self._send, channel))
+        channel.note_frame(self.loop.now)
         if self._memory is not None:
             self._reserve(channel, channel.held_bytes)
         self._flush(channel)
         return is_full and not channel.out_bytes and channel.has_input
 
-    def _take_shortcut(self, channel: Channel) -> None:
+    def _take_shortcut(self, channel: Channel) -> bool:
+        """Whether the connection is still there."""
         monotonic = self.loop.monotonic
-        while channel.shortcut is not None and channel.out_bytes < MOST_WAITING_OUTPUT:
+        received_at = monotonic()
+        until = received_at + PASS_SECONDS
+        while channel.shortcut is not None and channel.out_bytes < MOST_WAITING_OUTPUT and received_at < until:
             shortcut, (view, start, end) = channel.shortcut, channel.waiting_input
-            received_at = monotonic()
-            at, count, answers = shortcut.run(view, start, end)
+            try:
+                at, count, answers = shortcut.run(view, start, end, self.max_request_bytes)
+            except Exception:
+                # A bug of ours, which ends as in a handler.
+                logger.exception("a request from %s failed", channel.peer)
+                self._refuse(channel, "a request could not be handled; the log of the broker says why")
+                return False
             if count:
                 channel.skip_input(at)
                 handled_at = monotonic()
@@ -230,17 +244,13 @@ class Processor:
                 else:
                     channel.answered.append(Bunch(count, at - start, received_at, handled_at, shortcut.meter))
             if at == end:
-                return
+                return True
             other = shortcut.other(view, at, end)
             if other is None or (other is shortcut and not count):
-                return
+                return True
             channel.shortcut = other
-
-    def _note_frame(self, channel: Channel) -> None:
-        if not channel.has_input or channel.is_muted:
-            channel.frame_since = None
-        elif channel.frame_since is None:
-            channel.frame_since = self.loop.now
+            received_at = monotonic()
+        return True
 
     # Memory.
 
@@ -326,7 +336,8 @@ class Processor:
             self._send(channel)
 
     def _send(self, channel: Channel) -> None:
-        """Answers came outside of `_advance`."""
+        """Outside of `_advance`: answers came, a pause is over, or it is the turn of requests that are here already."""
+        channel.is_put_off = False
         if not channel.is_open or channel.is_advancing:
             return
         try:
@@ -352,7 +363,7 @@ class Processor:
     def _end_throttle(self, channel: Channel) -> None:
         if channel.is_open:
             channel.note(MuteEvent.THROTTLE_ENDED)
-            self._resume(channel)
+            self._send(channel)
 
     def _resume(self, channel: Channel) -> None:
         """Send what there is, and go on with what was received meanwhile."""
@@ -387,8 +398,3 @@ class Processor:
         if channel.interest != events:
             channel.interest = events
             self.loop.modify(channel.fd, events)
-
-
-def seconds_for(size: int) -> float:
-    """How long a peer may take to send a frame."""
-    return FRAME_SECONDS + size / FRAME_BYTES_PER_SECOND

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """One frame of one connection. `frame` is valid until the handler returns: who answers later keeps a copy of what it needs."""
+    """One frame of one connection.
+
+    `frame` is valid until the handler returns: who answers later keeps a copy of what it needs, or calls `keep_frame` before.
+    """
 
     __slots__ = (
         "answered_at",
@@ -65,6 +68,11 @@ class Request:
 
     def no_response(self) -> None:
         self.channel.processor.answer(self, ())
+
+    def keep_frame(self) -> None:
+        """Called by a handler that reads the frame after it returned."""
+        if self.channel.is_advancing and not self.channel.processor.is_pooled:  # elsewhere the frame is a copy already
+            self.channel.keep_frame()
 
     def let_go(self) -> None:
         """Called by a handler that will answer later, and on whose doings no later request of the connection depends."""

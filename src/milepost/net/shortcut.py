@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Shortcut(Protocol):
     meter: RequestMeter
 
-    def run(self, view: memoryview, at: int, end: int) -> tuple[int, int, bytearray | bytes]:
-        """Answer the frames at the start of `view[at:end]` as far as they are of the known kind: where the first other one starts,
-        how many were answered, and the answers."""
+    def run(self, view: memoryview, at: int, end: int, most: int) -> tuple[int, int, bytearray | bytes]:
+        """Answer the frames at the start of `view[at:end]` as far as they are of the known kind and of at most `most` bytes: where
+        the first other one starts, how many were answered, and the answers."""
         ...
 
     def other(self, view: memoryview, at: int, end: int) -> Shortcut | None:

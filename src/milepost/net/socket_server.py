@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
+from milepost.config.listeners import Listener
 from milepost.errors import InvalidArgument
 from milepost.frozen import frozen
 from milepost.net.acceptor import Acceptor
@@ -26,6 +27,7 @@ from milepost.net.connection_limits import ConnectionLimits
 from milepost.net.event_loop import READ, EventLoop
 from milepost.net.handler_pool import RequestHandlerPool
 from milepost.net.memory_pool import MemoryPool
+from milepost.net.output_budget import OutputBudget
 from milepost.net.processor import Processor
 from milepost.net.refusals import Refusals
 from milepost.net.request_channel import Handler, PooledRequestChannel, RequestChannel
@@ -37,13 +39,8 @@ CONTROL_PLANE_QUEUE = 20
 IDLE_CHECK_SECONDS = 1.0
 DRAIN_SECONDS = 5.0
 DRAIN_STEP_SECONDS = 0.02
-
-
-@frozen
-class Listener:
-    name: str
-    host: str
-    port: int
+MOST_HELD = 256 << 20
+"""Bytes of requests that are not complete after a second, over all connections."""
 
 
 @frozen
@@ -86,6 +83,7 @@ class SocketServer:
         self.data_requests = self._request_channel(handler, self.settings.queued_max_requests, self.memory)
         self.control_requests = self._request_channel(handler, CONTROL_PLANE_QUEUE, None)
         self.refusals = Refusals()
+        self.output = OutputBudget()
         self.acceptors: list[Acceptor] = []
         self.control_acceptor: Acceptor | None = None
         try:
@@ -132,7 +130,7 @@ class SocketServer:
                 self._processor(self.loop, acceptor.listener, self.data_requests, between)
                 for _ in range(self.settings.num_network_threads)
             ]
-            acceptor.start(self.loop, processors)
+            acceptor.start(self.loop, processors, self._clients)
         if isinstance(self.data_requests, PooledRequestChannel):
             self._pools.append(RequestHandlerPool(self.settings.num_io_threads, self.data_requests, self._fatal))
         self.loop.later(IDLE_CHECK_SECONDS, self._every_second)
@@ -150,6 +148,7 @@ class SocketServer:
             on_closed=self._on_closed,
             between_requests=between,
             refusals=self.refusals,
+            output=self.output if loop is self.loop else None,
         )
         self.processors.append(processor)
         self.metrics.add(processor)
@@ -184,14 +183,40 @@ class SocketServer:
         self.settings.limits.closed(channel.peer.rpartition(":")[0])
         self._user_on_closed(channel)
 
+    def _clients(self) -> Iterator[Channel]:
+        """The connections of the data plane."""
+        for processor in self.processors:
+            if processor.loop is self.loop:
+                yield from processor.channels.values()
+
     def _every_second(self) -> None:
         for processor in self.processors:
             if processor.loop is self.loop:
                 processor.close_idle()
             else:
                 processor.loop.post(processor.close_idle)
+        for channel in self.output.too_slow(self._clients()):
+            channel.processor.close(
+                channel, f"hardly any of {channel.out_bytes} bytes was taken, while others wait for their memory"
+            )
+        self._shed()
         self.metrics.sample()
         self.loop.later(IDLE_CHECK_SECONDS, self._every_second)
+
+    def _shed(self) -> None:
+        """Close the largest of those incomplete requests that are long in coming, when all together hold too much."""
+        now = self.loop.monotonic()
+        coming = [channel for channel in self._clients() if channel.frame_since is not None]
+        held = sum(channel.received_bytes for channel in coming)
+        for channel in sorted(coming, key=lambda channel: -channel.received_bytes):
+            if held <= MOST_HELD:
+                return
+            assert channel.frame_since is not None
+            if now > channel.frame_since + IDLE_CHECK_SECONDS:
+                held -= channel.received_bytes
+                channel.processor.close(
+                    channel, f"{channel.received_bytes} bytes of an incomplete request were held, with too many others"
+                )
 
     def handler_idle_seconds(self) -> float:
         """How long the handlers of the data plane have waited for work, each on average."""

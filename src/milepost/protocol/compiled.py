@@ -9,6 +9,8 @@ fifty and more, and what a handler answers for it another few hundred:
     100,000       of a request
     5,000,000     of LeaderAndIsr and UpdateMetadata, which name every replica of every partition of a cluster
     10,000,000    of a response: whom a client connects to, it has chosen itself
+
+Large requests and large responses have decoders and encoders that stop every few elements (`sliced_...`).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from importlib import import_module
 
 from milepost.errors import UnsupportedVersion
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
-from milepost.protocol.decoder import Decoder, make_decoder
-from milepost.protocol.encoder import Encoder, make_encoder
+from milepost.protocol.decoder import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
+from milepost.protocol.encoder import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from milepost.protocol.message import Message, message_class
 from milepost.protocol.schema import blocks, parse_block
 
@@ -30,6 +32,8 @@ CONTROLLER_REQUESTS = {4, 6}
 _classes: dict[str, type[Message]] = {}
 _request_decoders: dict[tuple[int, int], Decoder] = {}
 _request_encoders: dict[tuple[int, int], Encoder] = {}
+_sliced_decoders: dict[tuple[int, int], SlicedDecoder] = {}
+_sliced_encoders: dict[tuple[int, int], SlicedEncoder] = {}
 _response_decoders: dict[tuple[int, int], Decoder] = {}
 _response_encoders: dict[tuple[int, int], Encoder] = {}
 
@@ -38,16 +42,24 @@ def request_decoder(key: int, version: int) -> Decoder:
     try:
         return _request_decoders[key, version]
     except KeyError:
-        api = api_of(key, version)
-        limit = MAX_CONTROLLER_REQUEST_ELEMENTS if key in CONTROLLER_REQUESTS else MAX_REQUEST_ELEMENTS
-        return _request_decoders.setdefault((key, version), _decoder(api, "request", version, limit))
+        made = make_decoder(*_request_shape(key, version))
+        return _request_decoders.setdefault((key, version), made)
+
+
+def sliced_request_decoder(key: int, version: int) -> SlicedDecoder:
+    try:
+        return _sliced_decoders[key, version]
+    except KeyError:
+        made = make_sliced_decoder(*_request_shape(key, version))
+        return _sliced_decoders.setdefault((key, version), made)
 
 
 def request_encoder(key: int, version: int) -> Encoder:
     try:
         return _request_encoders[key, version]
     except KeyError:
-        return _request_encoders.setdefault((key, version), _encoder(api_of(key, version), "request", version))
+        cls, title, version, flexible = _shape(api_of(key, version), "request", version)
+        return _request_encoders.setdefault((key, version), make_encoder(cls._schema, title, version, flexible))
 
 
 def response_decoder(key: int, version: int) -> Decoder:
@@ -55,14 +67,24 @@ def response_decoder(key: int, version: int) -> Decoder:
         return _response_decoders[key, version]
     except KeyError:
         api = api_of(key, version)
-        return _response_decoders.setdefault((key, version), _decoder(api, "response", version, MAX_RESPONSE_ELEMENTS))
+        made = make_decoder(*_shape(api, "response", version), MAX_RESPONSE_ELEMENTS)
+        return _response_decoders.setdefault((key, version), made)
 
 
 def response_encoder(key: int, version: int) -> Encoder:
     try:
         return _response_encoders[key, version]
     except KeyError:
-        return _response_encoders.setdefault((key, version), _encoder(api_of(key, version), "response", version))
+        cls, title, version, flexible = _shape(api_of(key, version), "response", version)
+        return _response_encoders.setdefault((key, version), make_encoder(cls._schema, title, version, flexible))
+
+
+def sliced_response_encoder(key: int, version: int) -> SlicedEncoder:
+    try:
+        return _sliced_encoders[key, version]
+    except KeyError:
+        cls, title, version, flexible = _shape(api_of(key, version), "response", version)
+        return _sliced_encoders.setdefault((key, version), make_sliced_encoder(cls._schema, title, version, flexible))
 
 
 def api_of(key: int, version: int) -> Api:
@@ -89,11 +111,11 @@ def _load(api: Api) -> None:
         _classes[schema.name] = message_class(schema)
 
 
-def _decoder(api: Api, kind: str, version: int, max_elements: int) -> Decoder:
+def _shape(api: Api, kind: str, version: int) -> tuple[type[Message], str, int, bool]:
     cls = class_named(api.name + kind.capitalize())
-    return make_decoder(cls, f"{api.name} {kind} {version}", version, api.is_flexible(version), max_elements)
+    return cls, f"{api.name} {kind} {version}", version, api.is_flexible(version)
 
 
-def _encoder(api: Api, kind: str, version: int) -> Encoder:
-    cls = class_named(api.name + kind.capitalize())
-    return make_encoder(cls._schema, f"{api.name} {kind} {version}", version, api.is_flexible(version))
+def _request_shape(key: int, version: int) -> tuple[type[Message], str, int, bool, int]:
+    limit = MAX_CONTROLLER_REQUEST_ELEMENTS if key in CONTROLLER_REQUESTS else MAX_REQUEST_ELEMENTS
+    return *_shape(api_of(key, version), "request", version), limit

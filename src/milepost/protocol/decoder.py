@@ -11,24 +11,30 @@ so is the first byte (or, in old versions, the whole) of the length that comes a
     for _ in range(n):
         o1 = new(C2)
 
-The decoder takes the frame and the position of the body; it returns the message and the position behind it. Bytes behind that are
-not its business. Whatever is wrong raises `MalformedMessage`, and nothing else does.
+The decoder takes the frame, the position of the body and how many elements it may make; it returns the message and the position behind
+it. Bytes behind that are not its business. Whatever is wrong raises `MalformedMessage`, and nothing else does; too many elements raise
+`TooManyElements`, which is one. The tagged fields that nobody knows count as elements: they are walked one by one.
+
+`make_sliced_decoder` makes its twin for large messages: a generator with the same result, which yields every few elements.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from milepost.codec.buffer import Buffer
-from milepost.errors import MalformedMessage
+from milepost.errors import MalformedMessage, TooManyElements
 from milepost.protocol import reading
 from milepost.protocol.message import Message
 from milepost.protocol.schema import FRESH, NUMBERS, Field, Struct
 from milepost.protocol.source import Source
 
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Decoder = Callable[..., tuple[Any, int]]
+SlicedDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
+
+SLICE_ELEMENTS = 32
 
 _HELPERS = {
     "new": object.__new__,
@@ -55,22 +61,34 @@ _CONTENTS = {
 
 def make_decoder(cls: type[Message], title: str, version: int, flexible: bool, max_elements: int) -> Decoder:
     """`title` names the message in errors: "Produce request 9"."""
-    return _Generator(cls, title, version, flexible, max_elements).decoder()
+    decoder: Decoder = _Generator(cls, title, version, flexible, max_elements).decoder()
+    return decoder
+
+
+def make_sliced_decoder(cls: type[Message], title: str, version: int, flexible: bool, max_elements: int) -> SlicedDecoder:
+    decoder: SlicedDecoder = _Generator(cls, title, version, flexible, max_elements, in_slices=True).decoder()
+    return decoder
 
 
 class _Generator:
-    def __init__(self, cls: type[Message], title: str, version: int, flexible: bool, max_elements: int) -> None:
+    def __init__(
+        self, cls: type[Message], title: str, version: int, flexible: bool, max_elements: int, *, in_slices: bool = False
+    ) -> None:
         self.cls = cls
         self.title = title
         self.version = version
         self.flexible = flexible
+        self.in_slices = in_slices
         self.source = Source(f"decode(buf, pos, budget={max_elements})")
         # What the next `struct` call reads: (assignment target, letter, field).
         self.pending: list[tuple[str, str, str]] = []
 
-    def decoder(self) -> Decoder:
+    def decoder(self) -> Any:
         source = self.source
         source.add(1, f"size = len(buf){'; view = memoryview(buf)' if self.has_records(self.cls._schema) else ''}")
+        if self.in_slices:
+            source.add(1, "made = 0")
+            source.add(1, "if False: yield")  # a generator also where there is no array
         source.add(1, "try:")
         self.struct(self.cls, 2, 0, "")
         source.add(2, "return o0, pos")
@@ -79,11 +97,11 @@ class _Generator:
 
         def malformed(error: Exception, position: int, size: int) -> MalformedMessage:
             field = source.field_of(error.__traceback__) or "the body"
-            return MalformedMessage(f"{self.title}: {field} {reading.describe(error)}, at byte {position} of {size}")
+            kind = TooManyElements if isinstance(error, reading.TooMany) else MalformedMessage
+            return kind(f"{self.title}: {field} {reading.describe(error)}, at byte {position} of {size}")
 
         helpers = {**_HELPERS, "malformed": malformed}
-        decoder: Decoder = source.function(f"<decoder of {self.title}>", helpers)
-        return decoder
+        return source.function(f"<decoder of {self.title}>", helpers)
 
     def has_records(self, schema: Struct) -> bool:
         return any(field.type == "records" or (field.struct and self.has_records(field.struct)) for field in schema.fields)
@@ -157,6 +175,10 @@ class _Generator:
             return
         add(depth, f"{target} = l{level} = []", path)
         add(depth, "for _ in range(n):", path)
+        if self.in_slices:
+            # One count for all loops: however they are nested, so many elements are made between two pauses.
+            add(depth + 1, "made += 1", path)
+            add(depth + 1, f"if not made % {SLICE_ELEMENTS}: yield", path)
         if field.struct is not None:
             self.struct(_class_of(cls, field.struct), depth + 1, level + 1, f"{path}[].")
             add(depth + 1, f"l{level}.append(o{level + 1})", path)
@@ -186,11 +208,14 @@ class _Generator:
         self.pending.append(("n", "B", section))
         self.flush(depth)
         if not tagged:
-            add(depth, f"if n: o{level}.unknown_tags, pos = unknown_tags(buf, pos, n, size)", section)
+            add(depth, "if n:", section)
+            add(depth + 1, f"o{level}.unknown_tags, pos, n = unknown_tags(buf, pos, n, size); budget -= n", section)
+            add(depth + 1, "if budget < 0: too_many()", section)
             return
         add(depth, "if n:", section)
         depth += 1
-        add(depth, "n, pos = tag_count(buf, pos, n, size)", section)
+        add(depth, "n, pos = tag_count(buf, pos, n, size); budget -= n", section)
+        add(depth, "if budget < 0: too_many()", section)
         add(depth, f"last{level} = -1; rest{level} = []", section)
         add(depth, "for _ in range(n):", section)
         add(depth + 1, f"start = pos; last{level}, pos, stop{level} = tag(buf, pos, last{level}, size)", section)

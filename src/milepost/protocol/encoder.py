@@ -3,6 +3,8 @@
 The encoder appends pieces to a list that its caller joins, or hands to a gathering write: the content of a `records` field is
 appended as it is, not copied. Numbers that follow each other are one `struct` call.
 
+`make_sliced_encoder` makes its twin for large messages: a generator that appends the same pieces, and yields every few elements.
+
 Sentences for people (`error_message`) are cut where they get too long: they may hold what a stranger sent.
 A message that cannot be written raises `InvalidArgument` (a number out of range, None where null is not allowed), or
 `UnsupportedVersion` when it has a value that the version has no field for and that Kafka does not call ignorable.
@@ -11,7 +13,7 @@ A message that cannot be written raises `InvalidArgument` (a number out of range
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from milepost.errors import InvalidArgument, UnsupportedVersion
@@ -20,6 +22,8 @@ from milepost.protocol.schema import FRESH, NUMBERS, ZERO_UUID, Field, Struct
 from milepost.protocol.source import Source
 
 Encoder = Callable[[Any, Callable[[Any], None]], None]
+SlicedEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
+SLICE_ELEMENTS = 32
 
 _HELPERS = {
     "pack": struct.pack,
@@ -37,23 +41,33 @@ _HELPERS = {
 
 def make_encoder(schema: Struct, title: str, version: int, flexible: bool) -> Encoder:
     """`title` names the message in errors: "Produce response 9"."""
-    return _Generator(schema, title, version, flexible).encoder()
+    encoder: Encoder = _Generator(schema, title, version, flexible).encoder()
+    return encoder
+
+
+def make_sliced_encoder(schema: Struct, title: str, version: int, flexible: bool) -> SlicedEncoder:
+    encoder: SlicedEncoder = _Generator(schema, title, version, flexible, in_slices=True).encoder()
+    return encoder
 
 
 class _Generator:
-    def __init__(self, schema: Struct, title: str, version: int, flexible: bool) -> None:
+    def __init__(self, schema: Struct, title: str, version: int, flexible: bool, *, in_slices: bool = False) -> None:
         self.schema = schema
         self.title = title
         self.version = version
         self.flexible = flexible
+        self.in_slices = in_slices
         self.source = Source("encode(o0, a0)")
         # What the next `struct` call writes: (expression, letter, field).
         self.pending: list[tuple[str, str, str]] = []
         # How deep inside tagged fields: each has its own list of pieces, appended to by a0, a1, ...
         self.nesting = 0
 
-    def encoder(self) -> Encoder:
+    def encoder(self) -> Any:
         source = self.source
+        if self.in_slices:
+            source.add(1, "written = 0")
+            source.add(1, "if False: yield")  # a generator also where there is no array
         source.add(1, "try:")
         self.struct(self.schema, 2, 0, "")
         source.add(2, "pass")
@@ -67,8 +81,7 @@ class _Generator:
             return InvalidArgument(f"{self.title}: {field or 'the message'} {_what(error)}")
 
         helpers = {**_HELPERS, "refused": refused}
-        encoder: Encoder = source.function(f"<encoder of {self.title}>", helpers)
-        return encoder
+        return source.function(f"<encoder of {self.title}>", helpers)
 
     def struct(self, schema: Struct, depth: int, level: int, path: str) -> None:
         """The struct in the variable `o<level>`."""
@@ -133,6 +146,9 @@ class _Generator:
             return
         self.length(length, "i", "V", depth, path)
         add(depth, f"for o{level + 1} in l{level}:", path)
+        if self.in_slices:
+            add(depth + 1, "written += 1", path)
+            add(depth + 1, f"if not written % {SLICE_ELEMENTS}: yield", path)
         if field.struct is not None:
             self.struct(field.struct, depth + 1, level + 1, f"{path}[].")
         else:

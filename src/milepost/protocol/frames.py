@@ -3,11 +3,16 @@
 Reading takes a frame without its size, as `connection.FrameReader` gives it; writing gives it with its size, ready to send.
 
 Bytes behind the body of a request are accepted, as Kafka does; `decode_request` says how many there were, to be counted.
+
+A server does not know how much work a frame is before it has begun: it tries `decode_short_request`, and begins anew with
+`decoding_request` when the frame turns out to have more than SHORT_ELEMENTS. That one and `gathering_response` are generators, which
+yield every few elements.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from typing import Any
 
 from milepost.codec.buffer import Buffer
@@ -16,6 +21,9 @@ from milepost.protocol import compiled, headers
 from milepost.protocol.headers import RequestHeader
 
 MAX_FRAME = 2**31 - 1
+SHORT_ELEMENTS = 500
+MOST_PIECES = 4096
+"""Bytes are joined whenever there are so many: a byte by itself takes thirty."""
 
 _SIZE = struct.Struct(">i")
 
@@ -24,6 +32,17 @@ def decode_request(header: RequestHeader, frame: Buffer) -> tuple[Any, int]:
     """The body, and how many bytes are left behind it."""
     body, end = compiled.request_decoder(header.api_key, header.api_version)(frame, header.body)
     return body, len(frame) - end
+
+
+def decode_short_request(header: RequestHeader, frame: Buffer) -> Any:
+    """The body, unless it has so many elements that it should be decoded piece by piece: TooManyElements."""
+    return compiled.request_decoder(header.api_key, header.api_version)(frame, header.body, SHORT_ELEMENTS)[0]
+
+
+def decoding_request(header: RequestHeader, frame: Buffer) -> Generator[None, None, Any]:
+    """The body, piece by piece."""
+    body, _ = yield from compiled.sliced_request_decoder(header.api_key, header.api_version)(frame, header.body)
+    return body
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
@@ -55,6 +74,19 @@ def gather_response(key: int, version: int, correlation_id: int, body: Any) -> l
     return _gathered(_response_pieces(key, version, correlation_id, body))
 
 
+def gathering_response(key: int, version: int, correlation_id: int, body: Any) -> Generator[None, None, list[Any]]:
+    """The same, piece by piece."""
+    pieces = [headers.response_header(key, version, correlation_id)]
+    gathered: list[Any] = []
+    for _ in compiled.sliced_response_encoder(key, version)(body, pieces.append):
+        if len(pieces) > MOST_PIECES:
+            gathered += _joined_bytes(pieces)
+            pieces.clear()
+        yield
+    gathered += _joined_bytes(pieces)
+    return [_size(sum(map(len, gathered))), *gathered]
+
+
 def _request_pieces(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> list[Any]:
     encode = compiled.request_encoder(key, version)
     pieces = [headers.request_header(key, version, correlation_id, client_id)]
@@ -75,15 +107,21 @@ def _joined(pieces: list[Any]) -> bytes:
 
 
 def _gathered(pieces: list[Any]) -> list[Any]:
-    gathered: list[Any] = []
-    start = 0
-    for index in [index for index, piece in enumerate(pieces) if type(piece) is not bytes]:
-        gathered += (b"".join(pieces[start:index]), pieces[index])
-        start = index + 1
-    if start < len(pieces):
-        gathered.append(b"".join(pieces[start:]))
+    gathered = _joined_bytes(pieces)
     gathered[0] = _size(sum(map(len, gathered))) + gathered[0]
     return gathered
+
+
+def _joined_bytes(pieces: list[Any]) -> list[Any]:
+    """Neighbours that are bytes as one; whatever else there is stays as it is."""
+    joined: list[Any] = []
+    start = 0
+    for index in [index for index, piece in enumerate(pieces) if type(piece) is not bytes]:
+        joined += (b"".join(pieces[start:index]), pieces[index])
+        start = index + 1
+    if start < len(pieces):
+        joined.append(b"".join(pieces[start:]))
+    return joined
 
 
 def _size(size: int) -> bytes:

@@ -25,6 +25,10 @@ class Damage(ValueError):
     pass
 
 
+class TooMany(Damage):
+    """More elements than the decoder may make."""
+
+
 def more(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """An unsigned varint whose first byte, just before `position`, asked for more: the value, and the position behind it."""
     value = first & 0x7F
@@ -64,7 +68,7 @@ def bad_count(count: int, smallest: int, left: int) -> NoReturn:
 
 
 def too_many() -> NoReturn:
-    raise Damage("makes more elements than one message may have")
+    raise TooMany("makes more elements than one message may have")
 
 
 def bad_presence(value: int) -> NoReturn:
@@ -100,13 +104,13 @@ def tag(buffer: Buffer, position: int, last: int, size: int) -> tuple[int, int, 
     return number, position, position + length
 
 
-def unknown_tags(buffer: Buffer, position: int, first: int, size: int) -> tuple[bytes, int]:
-    """All the tagged fields of a struct that knows none, as they are."""
+def unknown_tags(buffer: Buffer, position: int, first: int, size: int) -> tuple[bytes, int, int]:
+    """All the tagged fields of a struct that knows none, as they are; the position behind them; how many there are."""
     count, position = tag_count(buffer, position, first, size)
     start, last = position, -1
     for _ in range(count):
         last, _, position = tag(buffer, position, last, size)
-    return bytes(buffer[start:position]), position
+    return bytes(buffer[start:position]), position, count
 
 
 def tag_misfit(position: int, end: int) -> NoReturn:

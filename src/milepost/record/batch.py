@@ -30,14 +30,17 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import NamedTuple
 
 from milepost.codec.buffer import Buffer
 from milepost.codec.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptRecord, InvalidRecord, UnsupportedCompressionType
+from milepost.record.record_walks import find_record
 from milepost.record.records import Record, read_records
 from milepost.record.sequence import increment_sequence
 
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -68,6 +71,13 @@ class TimestampType(IntEnum):
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+
+class RecordPlace(NamedTuple):
+    """Of one record of a batch."""
+
+    offset: int
+    timestamp: int
 
 
 class RecordBatch:
@@ -222,6 +232,34 @@ class RecordBatch:
         except (InvalidRecord, CorruptRecord, UnsupportedCompressionType) as error:
             inside = "" if data is self.buffer else "decompressed records: "
             raise type(error)(f"{self.place(where)}: {inside}{error}") from error
+
+    def first_record(self, timestamp: int, offset: int) -> tuple[RecordPlace | None, int]:
+        """The first record that is not older than `timestamp` and not below `offset`, and how many are before it.
+
+        Damage is told as `records` tells it.
+        """
+        if self.record_count == 0:
+            return None, 0
+        if self.record_count < 0:
+            raise InvalidRecord(f"{self.place()}: record count {self.record_count} is negative")
+        self._ensure_whole()
+        data: Buffer = self.buffer
+        start, end = self.position + HEADER_SIZE, self.position + self.size
+        stamped = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
+        try:
+            if self.is_compressed:
+                data = decompress(self.codec, self.payload())
+                start, end = 0, len(data)
+            # One time for all of them is early enough for all or for none.
+            least = timestamp if stamped is None else LONG_MIN if stamped >= timestamp else LONG_MAX
+            found = find_record(data, start, end, self.record_count, self.base_timestamp, least, offset - self.base_offset)
+        except (InvalidRecord, CorruptRecord, UnsupportedCompressionType) as error:
+            inside = "" if data is self.buffer else "decompressed records: "
+            raise type(error)(f"{self.place()}: {inside}{error}") from error
+        if found is None or (stamped is not None and stamped < timestamp):
+            return None, self.record_count
+        index, offset_delta, own = found
+        return RecordPlace(self.base_offset + offset_delta, own if stamped is None else stamped), index
 
     def place(self, where: str = "") -> str:
         """How errors name this batch."""

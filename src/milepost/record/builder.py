@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
+from milepost.codec.buffer import Buffer
 from milepost.codec.compression import Codec, compress
 from milepost.codec.crc32c import crc32c
 from milepost.errors import InvalidArgument
@@ -272,7 +273,7 @@ def pack_batch(
     producer_epoch: int,
     base_sequence: int,
     record_count: int,
-    payload: bytes | bytearray,
+    payload: Buffer,
 ) -> bytes:
     """Header and payload, with length and CRC filled in. Nothing is judged here but that every number fits its field."""
     fields = (

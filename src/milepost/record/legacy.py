@@ -47,6 +47,7 @@ from milepost.record.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    RecordPlace,
     TimestampType,
     codec_of,
 )
@@ -203,6 +204,14 @@ class LegacyBatch:
             for inner in messages
         ]
 
+    def first_record(self, timestamp: int, offset: int) -> tuple[RecordPlace | None, int]:
+        """The first record that is not older than `timestamp` and not below `offset`, and how many are before it."""
+        records = self.records()
+        for index, record in enumerate(records):
+            if record.timestamp >= timestamp and record.offset >= offset:
+                return RecordPlace(record.offset, record.timestamp), index
+        return None, len(records)
+
     def _inner_messages(self, max_decompressed: int) -> list[LegacyBatch]:
         codec = self.codec
         if codec == Codec.ZSTD:
@@ -259,7 +268,7 @@ class LegacyBatch:
         return f"<LegacyBatch magic {self.magic}, {kind} at offset {self.last_offset}, {self.size} bytes>"
 
 
-def _walk(data: bytes) -> Iterator[LegacyBatch]:
+def _walk(data: Buffer) -> Iterator[LegacyBatch]:
     """The messages inside a wrapper. A cut one at the end is left out, as everywhere in these formats."""
     position = 0
     while len(data) - position >= HEADER_SIZE_UP_TO_MAGIC:

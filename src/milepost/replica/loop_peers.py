@@ -7,6 +7,8 @@ The client ids are Kafka's, so that the logs of a mixed cluster read as usual:
     markers             broker-B-txn-marker-sender
     verification        AddPartitionsManager-client-B
     anything else       the broker id alone
+
+They say who talks, and prove nothing: with `proof` each connection begins by proving that both ends are brokers of one cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.net.event_loop import EventLoop
 from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
+from milepost.replica.broker_proof import BrokerProof
 from milepost.replica.metadata import BrokerInfo
 
 DEFAULT_TIMEOUT = 30.0
@@ -34,8 +37,16 @@ def client_id(broker_id: int, purpose: str) -> str:
 
 
 class LoopPeers:
-    def __init__(self, loop: EventLoop, broker_id: int, listener: str, control_listener: str | None = None):
+    def __init__(
+        self,
+        loop: EventLoop,
+        broker_id: int,
+        listener: str,
+        control_listener: str | None = None,
+        proof: BrokerProof | None = None,
+    ):
         self._loop = loop
+        self._proof = proof
         self._broker_id = broker_id
         self._listener = listener
         self._control_listener = control_listener
@@ -65,6 +76,7 @@ class LoopPeers:
                 address,
                 client_id=client_id(self._broker_id, purpose),
                 negotiate=version is None,
+                prove=None if self._proof is None else self._proof.towards(broker.broker_id),
                 timeout=DEFAULT_TIMEOUT,
             )
         connection.send(request, on_answer, on_failure, version=version, timeout=timeout)

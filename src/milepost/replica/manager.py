@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.append_info import AppendInfo
+from milepost.log.examination import Examined
 from milepost.log.manager import LogManager
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import AppendOrigin
@@ -51,11 +52,12 @@ class ReplicaManager:
         return partition
 
     def drop(self, name: TopicPartition) -> None:
-        """Serve a partition no more, and delete its log."""
-        partition = self.partitions.pop(name, None)
+        """Serve a partition no more, and delete its log. It stays when that fails, and answers that its directory is offline."""
+        partition = self.partitions.get(name)
         if partition is not None:
-            partition.is_hosted = False
             self.logs.delete(name)
+            del self.partitions[name]
+            partition.is_hosted = False
             self.purgatory.check(name)
 
     def append(
@@ -64,11 +66,16 @@ class ReplicaManager:
         data: ReadableBuffer,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
+        examined: Examined | None = None,
+        *,
+        for_all: bool = False,
     ) -> AppendInfo:
-        """Append to a partition that is known to be here, and wake whoever waits for it."""
+        """Append to a partition that is known to be here, and wake whoever waits for it. `for_all`: only if enough replicas are in sync."""
         partition = self.partitions[name]
         try:
-            return self.append_to(partition, data, origin, guard)
+            if for_all:
+                partition.ensure_enough_replicas()
+            return self.append_to(partition, data, origin, guard, examined)
         except MilepostError as error:
             count_refusal(error, data, partition.topic_metrics, self.topic_metrics)
             raise
@@ -79,8 +86,9 @@ class ReplicaManager:
         data: ReadableBuffer,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
+        examined: Examined | None = None,
     ) -> AppendInfo:
-        info = partition.append(data, origin, guard)
+        info = partition.append(data, origin, guard, examined)
         if partition.log.is_flush_awaited:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
@@ -102,7 +110,7 @@ class ReplicaManager:
             log.update_high_watermark(max(log.high_watermark, log.recovery_point))
         self.purgatory.check(partition.name)
 
-    def when_durable(self, partitions: Iterable[Partition], then: Callable[[], None]) -> None:
+    def when_durable(self, partitions: Iterable[Partition], then: Callable[[], object]) -> None:
         """Go on when what was appended to these is as durable as their topics want it: at once, or after an fsync; or a log has failed."""
         logs = {partition.name: partition.log for partition in partitions if partition.log.is_flush_awaited}
         waiting = set(logs)

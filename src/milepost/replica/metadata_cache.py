@@ -29,10 +29,6 @@ class MetadataCache:
     def partition(self, name: TopicPartition) -> PartitionInfo | None:
         return self.topics.get(name.topic, {}).get(name.partition)
 
-    def leader_of(self, name: TopicPartition) -> BrokerInfo | None:
-        known = self.partition(name)
-        return self.brokers.get(known.leader) if known is not None else None
-
     def apply(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Take over what the controller says; the partitions that are being deleted."""
         self.controller_id = request.controller_id

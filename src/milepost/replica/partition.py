@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
 from milepost.log.append_info import AppendInfo
+from milepost.log.examination import Examined
 from milepost.log.log import Log
 from milepost.log.partition_name import TopicPartition
 from milepost.log.producer_entry import AppendOrigin
@@ -46,6 +47,11 @@ class Partition:
         return True
 
     @property
+    def knows_what_is_committed(self) -> bool:
+        """Not before a new leader's high watermark has reached the start of its epoch."""
+        return True
+
+    @property
     def in_sync_replicas(self) -> list[int]:
         return [self.leader_id]
 
@@ -69,9 +75,15 @@ class Partition:
         """A batch was refused for a reason that may soon be over."""
 
     def append(
-        self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None
+        self,
+        data: ReadableBuffer,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        examined: Examined | None = None,
     ) -> AppendInfo:
-        return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+        return self.log.append_as_leader(
+            data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard, examined=examined
+        )
 
     def advance(self) -> bool:
         """After an append: whether others than those who wait for the append itself have something to read now."""

@@ -43,7 +43,7 @@ class Waiting:
 
     is_waiting = True
 
-    def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], None]):
+    def __init__(self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], object]):
         self.keys = keys
         self._try_complete = try_complete
         self._complete = complete
@@ -82,7 +82,7 @@ class Purgatory:
         return bool(self._watchers)
 
     def wait(
-        self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], None], seconds: float
+        self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], object], seconds: float
     ) -> Waiting:
         """Complete as soon as `try_complete` says so of one of the keys that changed, at the latest after `seconds`."""
         waiting = Waiting(keys, try_complete, complete)

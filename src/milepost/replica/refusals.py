@@ -1,7 +1,7 @@
 """A batch that was refused, in the metrics of its topic: as failed or not, and for which reason.
 
-What tells the client something and leaves the broker untroubled is not failed: a batch that is too large or damaged, a partition
-whose disk is gone (it is counted there).
+What tells the client something and leaves the broker untroubled is not failed: another leader, a batch that is too large or damaged,
+a partition whose disk is gone (it is counted there). Too few replicas in sync is a failure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from milepost.errors import (
     InvalidRecord,
     KafkaStorage,
     MilepostError,
+    NotLeaderOrFollower,
     RecordBatchTooLarge,
     RecordTooLarge,
     RecordValidation,
@@ -24,7 +25,7 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
 
-NOT_FAILED = (RecordTooLarge, RecordBatchTooLarge, CorruptRecord, KafkaStorage)
+NOT_FAILED = (NotLeaderOrFollower, RecordTooLarge, RecordBatchTooLarge, CorruptRecord, KafkaStorage)
 
 
 def count_refusal(error: MilepostError, data: ReadableBuffer, topic: TopicMetrics, all_topics: BrokerTopicMetrics) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from milepost.clock import Clock
 from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSequence
 from milepost.log.append_info import AppendInfo
+from milepost.log.examination import Examined
 from milepost.log.log import Log
 from milepost.log.producer_entry import AppendOrigin
 from milepost.log.verification import VerificationGuard
@@ -64,7 +65,7 @@ class ReplicatedPartition(Partition):
         """The controller made this broker the leader, in a new epoch."""
         now = self.clock.now_ms()
         # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
-        self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.log.assign_epoch(state.leader_epoch)
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
         self.leadership.advance(now)
@@ -85,6 +86,10 @@ class ReplicatedPartition(Partition):
     @property
     def is_leader(self) -> bool:
         return self.leadership is not None
+
+    @property
+    def knows_what_is_committed(self) -> bool:
+        return self.leadership is None or self.log.high_watermark >= self.leadership.start_offset
 
     @property
     def in_sync_replicas(self) -> list[int]:
@@ -115,14 +120,20 @@ class ReplicatedPartition(Partition):
     # Appending.
 
     def append(
-        self, data: ReadableBuffer, origin: AppendOrigin = AppendOrigin.CLIENT, guard: VerificationGuard | None = None
+        self,
+        data: ReadableBuffer,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        examined: Examined | None = None,
     ) -> AppendInfo:
         if self.leadership is None or self.fault():
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
         if self._refused and origin is AppendOrigin.CLIENT:
             self._refused.check(RecordBatch(data))
         try:
-            return self.log.append_as_leader(data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard)
+            return self.log.append_as_leader(
+                data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard, examined=examined
+            )
         except OutOfOrderSequence as gap:
             is_new = self.clock.now_ms() < self.leadership.since_ms + OVERTAKING_MS
             if is_new and self._refused.is_overtaking(RecordBatch(data), self.leadership.start_offset):

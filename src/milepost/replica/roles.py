@@ -79,8 +79,9 @@ class Roles:
 
     # LeaderAndIsr.
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
-        refusal = self.refusal(request.controller_epoch, request.broker_epoch)
+    def lead_and_follow(self, request: LeaderAndIsrRequest, version: int, fault: int = ErrorCode.NONE) -> LeaderAndIsrResponse:
+        """`fault`: what speaks against it already, by what ZooKeeper says."""
+        refusal = fault or self.refusal(request.controller_epoch, request.broker_epoch)
         errors: dict[tuple[str, bytes], dict[int, int]] = {}
         for topic, topic_id, state in _states(request):
             of_topic = errors.setdefault((topic, topic_id), {})
@@ -171,8 +172,8 @@ class Roles:
 
     # StopReplica.
 
-    def stop(self, request: StopReplicaRequest, version: int) -> StopReplicaResponse:
-        refusal = self.refusal(request.controller_epoch, request.broker_epoch)
+    def stop(self, request: StopReplicaRequest, version: int, fault: int = ErrorCode.NONE) -> StopReplicaResponse:
+        refusal = fault or self.refusal(request.controller_epoch, request.broker_epoch)
         errors = []
         if refusal == ErrorCode.NONE:
             for name, leader_epoch, delete in _stopped(request, version):

@@ -133,12 +133,6 @@ class FileRecords:
             )
         return data
 
-    def read_into(self, buffer: bytearray, position: int) -> int:
-        """Fill `buffer` from `position`; the number of bytes that were there."""
-        data = self.read(position, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
     def slice(self, position: int, size: int) -> FileSlice:
         return FileSlice(self, position, max(0, min(size, self.size_in_bytes - position)))
 
@@ -208,6 +202,19 @@ class FileRecords:
                 )
         return found
 
+    def ensure_walked(self, offset: int, start: int) -> None:
+        """A walk ends quietly before a batch that is not all there: damage, in a file whose size is known."""
+        end = start
+        for place in self.positions(start):
+            end = place.position + place.size
+        for hole in self.holes:
+            end = hole.end if hole.position == end else end
+        if end < self.size_in_bytes:
+            raise CorruptRecord(
+                f"{self.path}: from position {end} on no whole batch follows, and {self.size_in_bytes - end} bytes are left; "
+                f"offset {offset} cannot be found behind them, run verify"
+            )
+
     def start_of(self, offset: int, start: int = 0) -> int:
         """Where the first batch or hole begins that reaches `offset`, from position `start` on; the end when none does."""
         found = [hole.position for hole in self.holes if hole.position >= start and hole.next_offset > offset]
@@ -228,11 +235,11 @@ class FileRecords:
                 skipped += 1
                 continue
             _, batch = next(self.batches(place.position, place.position + place.size))
-            for record in batch.records():
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    found = FoundRecord(record.offset, record.timestamp, place.position, batch.partition_leader_epoch)
-                    return found, LogScan(self.path, start, place.position, place.position - start, skipped, rejected)
-                rejected += 1
+            record, before = batch.first_record(timestamp, start_offset)
+            rejected += before
+            if record is not None:
+                found = FoundRecord(record.offset, record.timestamp, place.position, batch.partition_leader_epoch)
+                return found, LogScan(self.path, start, place.position, place.position - start, skipped, rejected)
         return None, LogScan(self.path, start, None, self.size_in_bytes - start, skipped, rejected)
 
     def positions(self, start: int = 0) -> Iterator[BatchPosition]:

@@ -31,6 +31,9 @@ class OffsetPosition:
     offset: int
     position: int
 
+    def __str__(self) -> str:
+        return f"offset {self.offset} at position {self.position}"
+
 
 class OffsetIndex(SparseIndex):
     entry_struct = struct.Struct(">ii")

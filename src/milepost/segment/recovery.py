@@ -42,10 +42,14 @@ Following = Callable[[], "int | None"]
 
 @dataclass(slots=True)
 class Recovered:
-    """What a recovery found: the offset after the last valid batch, how much was cut, and the holes it noted."""
+    """What a recovery found: the offset after the last valid batch, how much was cut, and the holes it noted.
+
+    `kept`: the file that has what was cut, or its first megabyte; empty for zeros.
+    """
 
     next_offset: int
     bytes_cut: int = 0
+    kept: str = ""
     holes: list[Hole] = field(default_factory=list)
 
 
@@ -72,7 +76,7 @@ def recover(
         if resume is None:
             keep = following_offset is not None and following_offset > next_offset
             if not keep:
-                result.bytes_cut += _cut_tail(segment, position)
+                result.bytes_cut, result.kept = _cut_tail(segment, position)
                 break
             resume = (size, following_offset or next_offset)
         hole = Hole(position, resume[0], next_offset, resume[1])
@@ -210,16 +214,15 @@ def _first_offset(batch: AnyBatch) -> int:
     return batch.base_offset if batch.magic >= 2 else batch.last_offset
 
 
-def _cut_tail(segment: Segment, position: int) -> int:
-    """Cut the file; the first bytes of what goes are kept beside it unless they are zeros."""
-    tail = segment.log.read(position, KEPT_TAIL)
+def _cut_tail(segment: Segment, position: int) -> tuple[int, str]:
+    """Cut the file; the first bytes of what goes are kept beside it unless they are zeros. How many went, and where they are."""
+    tail, kept = segment.log.read(position, KEPT_TAIL), ""
     if tail.strip(b"\0"):
-        replace_file(
-            segment.pool.disk, f"{segment.directory}/{names.file_name(segment.base_offset, names.LOG)}.cut-{position}", tail
-        )
+        kept = f"{segment.log.path}.cut-{position}"
+        replace_file(segment.pool.disk, kept, tail)
     cut = segment.log.truncate_to(position)
     segment.log.flush()
-    return cut
+    return cut, kept
 
 
 def _copy_aside(segment: Segment, hole: Hole) -> None:

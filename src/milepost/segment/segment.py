@@ -23,7 +23,7 @@ from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
 from milepost.segment.append_unit import IndexedUnit, merged
 from milepost.segment.file_records import BatchPosition, FileRecords, FoundRecord, SegmentRead
-from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex, OffsetPosition
+from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from milepost.segment.profile import IndexProfile
 from milepost.segment.time_index import TimeIndex, TimestampOffset
 from milepost.segment.trace import LogScan, Trace
@@ -220,18 +220,12 @@ class Segment:
         if trace is not None:
             trace.add(self._walk_to(offset, entry.position))
         found = self.log.search_for(offset, entry.position)
-        if entry.position and self._misleads(entry, found):
+        if entry.position and index_check.misleads(self.log, self.offset_index, entry, found):
             self._rebuild_indexes()
             found = self.log.search_for(offset, self.offset_index.lookup(offset).position)
+        if found is None:
+            self.log.ensure_walked(offset, self.offset_index.lookup(offset).position)
         return found
-
-    def _misleads(self, entry: OffsetPosition, found: BatchPosition | None) -> bool:
-        """Whether an entry led past the batch that was looked for: the batch at an entry never reaches beyond the entry's offset."""
-        if found is not None:
-            return found.position == entry.position and found.last_offset > entry.offset
-        # A walk that found nothing may have started inside a batch.
-        first = next(self.log.batches(entry.position), None)
-        return first is None or first[1].last_offset > entry.offset or not first[1].is_valid()
 
     def _walk_to(self, offset: int, start: int) -> LogScan:
         """What `search_for` is going to do, as a step: noted before it, because it raises inside damaged bytes."""
@@ -249,7 +243,8 @@ class Segment:
         self._check_order()
         entry = self.offset_index.lookup(offset)
         position = self.log.start_of(offset, entry.position)
-        if entry.position and position == entry.position and self.log.header_at(position).last_offset > entry.offset:
+        reaches_on = entry.position and position == entry.position and self.log.header_at(position).last_offset > entry.offset
+        if reaches_on and not index_check.was_cleaned(self.log, entry):
             self._rebuild_indexes()
             position = self.log.start_of(offset, self.offset_index.lookup(offset).position)
         return position
@@ -372,10 +367,13 @@ class Segment:
         for kind in names.SEGMENT_SUFFIXES:
             remove_file(self.pool.disk, self.path(kind))
 
-    def close(self) -> None:
-        """Trim and let go. What was appended is in the files; `flush` makes it durable."""
-        self.seal()
-        self.close_handles()
+    def finish(self, directory: str) -> None:
+        """Its log is closed, or was taken away: the files are in `directory` now, for readers only."""
+        self.directory = directory
+        self.log.handle.finish(self.path(names.LOG))
+        self.offset_index.finish(self.path(names.INDEX))
+        self.time_index.finish(self.path(names.TIME_INDEX))
+        self.txn_index.finish(self.path(names.TXN_INDEX))
 
     def close_handles(self) -> None:
         self.log.handle.close()

@@ -107,6 +107,11 @@ class SparseIndex:
     def close_handle(self) -> None:
         self._handle.close()
 
+    def finish(self, path: str) -> None:
+        """The file is at `path` now, and takes no more entries."""
+        self.path = path
+        self._handle.finish(path)
+
     @property
     def is_active(self) -> bool:
         return self._memory is not None
@@ -145,7 +150,8 @@ class SparseIndex:
 
         def key(slot: int) -> int:
             value: int = unpack(buffer, slot * size)[field]
-            if probes is not None:
+            # The search looks at the first warm slot twice running when that is not below the target: one look, told once.
+            if probes is not None and (not probes or probes[-1].slot != slot):
                 probes.append(Probe(slot, value))
             return value
 

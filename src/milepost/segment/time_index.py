@@ -36,6 +36,9 @@ class TimestampOffset:
     timestamp: int
     offset: int
 
+    def __str__(self) -> str:
+        return f"timestamp {self.timestamp} at offset {self.offset}"
+
 
 class TimeIndex(SparseIndex):
     entry_struct = struct.Struct(">qi")

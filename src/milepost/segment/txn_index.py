@@ -134,3 +134,8 @@ class TxnIndex:
 
     def close(self) -> None:
         self._handle.close()
+
+    def finish(self, path: str) -> None:
+        """The file is at `path` now, and takes no more transactions."""
+        self.path = path
+        self._handle.finish(path)

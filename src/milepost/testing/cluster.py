@@ -38,6 +38,7 @@ QUICK = {
     "replica.lag.time.max.ms": "2000",
     "controlled.shutdown.retry.backoff.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from milepost.broker.gathering import Gathering
 from milepost.cluster.view import INTERNAL_TOPICS
 from milepost.coordinator.transaction import EPOCH_BUMP_VERSION, Producer
 from milepost.log.partition_name import TopicPartition
@@ -24,6 +25,7 @@ from milepost.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsT
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 24
 Transaction = AddPartitionsToTxnRequest.Transaction
@@ -31,6 +33,7 @@ TransactionResult = AddPartitionsToTxnResponse.ResultsByTransaction
 TopicResult = TransactionResult.TopicResult
 TopicResultV3 = AddPartitionsToTxnResponse.ResultsByTopicV3AndBelow
 Errors = Mapping[TopicPartition, ErrorCode]
+Results = dict[TopicPartition, Any]
 
 
 class Topic(Protocol):
@@ -38,22 +41,33 @@ class Topic(Protocol):
     partitions: list[int]
 
 
-def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | None:
+def handle(request: AddPartitionsToTxnRequest, context: Context) -> Work[AddPartitionsToTxnResponse | None]:
     if context.version >= 4:
         return answer_brokers(request, context)
     return answer_client(request, context)
 
 
-def answer_client(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | None:
-    partitions = names_of(request.v3_and_below_topics)
-    faults = {name: fault for name in partitions if (fault := fault_of(name, context))}
+def answer_client(request: AddPartitionsToTxnRequest, context: Context) -> Work[AddPartitionsToTxnResponse | None]:
+    response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[])
+    partitions = yield from names_of(request.v3_and_below_topics)
+    results = yield from results_for(partitions, TopicResultV3, response.results_by_topic_v3_and_below)
+    faults = {}
+    for name in partitions:
+        if fault := fault_of(name, context):
+            faults[name] = fault
+        yield
     if faults:
-        return client_response({name: faults.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in partitions})
+        for name, result in results.items():
+            result.partition_error_code = faults.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            yield
+        return response
 
     def answered(error: ErrorCode) -> None:
         if error is ErrorCode.PRODUCER_FENCED and context.version < 2:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        context.answer(client_response(dict.fromkeys(partitions, error)))
+        for result in results.values():
+            result.partition_error_code = error
+        context.answer(response)
 
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     context.broker.transactions.add_partitions(request.v3_and_below_transactional_id, producer, partitions, answered)
@@ -67,63 +81,56 @@ def fault_of(name: TopicPartition, context: Context) -> ErrorCode:
     return ErrorCode.NONE if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def client_response(errors: Errors) -> AddPartitionsToTxnResponse:
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            TopicResultV3(
-                name=topic,
-                results_by_partition=[
-                    TopicResultV3.ResultsByPartition(partition_index=name.partition, partition_error_code=errors[name])
-                    for name in names
-                ],
-            )
-            for topic, names in groupby(errors, key=lambda name: name.topic)
-        ]
+def results_for(partitions: Iterable[TopicPartition], kind: Any, topics: list[Any]) -> Work[Results]:
+    """The place for the error of each partition, in topics of this kind."""
+    results: Results = {}
+    for topic, names in groupby(partitions, key=lambda name: name.topic):
+        answered = kind(name=topic, results_by_partition=[])
+        topics.append(answered)
+        for name in names:
+            results[name] = kind.ResultsByPartition(partition_index=name.partition)
+            answered.results_by_partition.append(results[name])
+            yield
+    return results
+
+
+def answer_brokers(request: AddPartitionsToTxnRequest, context: Context) -> Work[AddPartitionsToTxnResponse | None]:
+    answers = Gathering[TransactionResult](
+        len(request.transactions), lambda parts: context.answer(AddPartitionsToTxnResponse(results_by_transaction=parts))
     )
-
-
-def answer_brokers(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | None:
-    if not request.transactions:
-        return AddPartitionsToTxnResponse()
-    results: dict[int, TransactionResult] = {}
-
-    def answered(position: int, transaction: Transaction, errors: Errors) -> None:
-        results[position] = transaction_result(transaction, errors)
-        if len(results) == len(request.transactions):
-            context.answer(AddPartitionsToTxnResponse(results_by_transaction=[results[place] for place in sorted(results)]))
-
     transactions = context.broker.transactions
-    for position, transaction in enumerate(request.transactions):
-        partitions = names_of(transaction.topics)
+
+    def answered(place: int, found: TransactionResult, results: Results, errors: Errors) -> None:
+        for name, result in results.items():
+            result.partition_error_code = errors[name]
+        answers.put(place, found)
+
+    for place, transaction in enumerate(request.transactions):
+        found = TransactionResult(transactional_id=transaction.transactional_id, topic_results=[])
+        partitions = yield from names_of(transaction.topics)
+        results = yield from results_for(partitions, TopicResult, found.topic_results)
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        done = partial(answered, position, transaction)
+        done = partial(answered, place, found, results)
         if transaction.verify_only:
             done(transactions.verify(transaction.transactional_id, producer, partitions))
         else:
             transactions.add_partitions(
                 transaction.transactional_id, producer, partitions, partial(to_all, partitions, done), EPOCH_BUMP_VERSION
             )
+        yield
     return None
 
 
-def transaction_result(transaction: Transaction, errors: Errors) -> TransactionResult:
-    topics = [
-        TopicResult(
-            name=topic,
-            results_by_partition=[
-                TopicResult.ResultsByPartition(partition_index=name.partition, partition_error_code=errors[name])
-                for name in names
-            ],
-        )
-        for topic, names in groupby(errors, key=lambda name: name.topic)
-    ]
-    return TransactionResult(transactional_id=transaction.transactional_id, topic_results=topics)
-
-
-def names_of(topics: Iterable[Topic]) -> list[TopicPartition]:
+def names_of(topics: Iterable[Topic]) -> Work[list[TopicPartition]]:
     """Each partition once, the partitions of a topic together."""
-    names = {TopicPartition(topic.name, partition): None for topic in topics for partition in topic.partitions}
-    return sorted(names, key=lambda name: name.topic)
+    by_topic: dict[str, dict[TopicPartition, None]] = {}
+    for topic in topics:
+        names = by_topic.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            names[TopicPartition(topic.name, partition)] = None
+            yield
+        yield
+    return [name for topic_name in sorted(by_topic) for name in by_topic[topic_name]]
 
 
 def to_all(partitions: list[TopicPartition], done: partial[None], error: ErrorCode) -> None:

@@ -12,8 +12,10 @@ from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
-    from milepost.cluster.solo import SoloCluster
+    from milepost.broker.slices import Work
+    from milepost.cluster.change_log import Change
 
 KEY = 49
 Wanted = AlterClientQuotasRequest.Entry
@@ -21,26 +23,48 @@ Answer = AlterClientQuotasResponse.Entry
 Parts = tuple[tuple[str, str | None], ...]
 
 
-def handle(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
-    twice = repeated(parts_of(entry) for entry in request.entries)
+def handle(request: AlterClientQuotasRequest, context: Context) -> Work[AlterClientQuotasResponse]:
+    context.goes_on = True
+    return context.broker.topic_changes.turn.of(altering(request, context.broker))
+
+
+def altering(request: AlterClientQuotasRequest, broker: Broker) -> Work[AlterClientQuotasResponse]:
+    places = yield from places_of(request)
     answers = []
-    for parts, entry in {parts_of(entry): entry for entry in request.entries}.items():
+    changes: dict[str, Change] = {}
+    for number, (parts, entries) in enumerate(places.items()):
         answer = Answer(error_message=None, entity=[Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts])
         try:
-            if parts in twice:
-                raise InvalidRequest("the entity is in the request more than once")
-            alter(entry, parts, context.broker.solo, request.validate_only)
+            entity, wanted = checked(parts, entries)
+            before = broker.solo.quotas_of(entity)
+            after = with_changes(before, wanted)
+            if after != before:
+                changes[str(number)] = {"quotas": entity, "to": after}
         except MilepostError as error:
             answer.error_code, answer.error_message = error.code, str(error)
         answers.append(answer)
+        yield
+    if not request.validate_only:
+        for place, failure in (yield from broker.topic_changes.saving(changes)).items():
+            answers[int(place)].error_code, answers[int(place)].error_message = failure.code, str(failure)
     return AlterClientQuotasResponse(entries=answers)
 
 
-def alter(entry: Wanted, parts: Parts, cluster: SoloCluster, validate_only: bool) -> None:
+def places_of(request: AlterClientQuotasRequest) -> Work[dict[Parts, list[Wanted]]]:
+    """What a request has for each entity that it names."""
+    places: dict[Parts, list[Wanted]] = {}
+    for entry in request.entries:
+        places.setdefault(parts_of(entry), []).append(entry)
+        yield
+    return places
+
+
+def checked(parts: Parts, entries: list[Wanted]) -> tuple[Entity, dict[str, float | None]]:
+    """An entity that may have quotas, and which of them are to change."""
+    if len(entries) > 1:
+        raise InvalidRequest("the entity is in the request more than once")
     entity = entity_of(list(parts))
-    changes = changes_of(entry, entity)
-    if not validate_only:
-        cluster.alter_client_quotas(with_changes(cluster.client_quotas, entity, changes))
+    return entity, changes_of(entries[0], entity)
 
 
 def parts_of(entry: Wanted) -> Parts:

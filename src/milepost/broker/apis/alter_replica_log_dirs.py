@@ -15,30 +15,31 @@ from milepost.protocol.messages import AlterReplicaLogDirsRequest, AlterReplicaL
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.log.manager import LogManager
 
 KEY = 34
 Result = AlterReplicaLogDirsResponse.Result
 
 
-def handle(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplicaLogDirsResponse:
+def handle(request: AlterReplicaLogDirsRequest, context: Context) -> Work[AlterReplicaLogDirsResponse]:
     results: dict[str, list[Result.Partition]] = {}
     for directory in request.dirs:
+        target = os.path.abspath(directory.path)
         for topic in directory.topics:
-            results.setdefault(topic.name, []).extend(
-                Result.Partition(
-                    partition_index=number,
-                    error_code=check(directory.path, TopicPartition(topic.name, number), context.broker.logs),
-                )
-                for number in topic.partitions
-            )
+            partitions = results.setdefault(topic.name, [])
+            for number in topic.partitions:
+                code = check(target, TopicPartition(topic.name, number), context.broker.logs)
+                partitions.append(Result.Partition(partition_index=number, error_code=code))
+                yield
+            yield
+        yield
     return AlterReplicaLogDirsResponse(
         results=[Result(topic_name=name, partitions=partitions) for name, partitions in results.items()]
     )
 
 
-def check(path: str, partition: TopicPartition, logs: LogManager) -> int:
-    target = os.path.abspath(path)
+def check(target: str, partition: TopicPartition, logs: LogManager) -> int:
     if target in map(os.path.abspath, logs.offline):
         return ErrorCode.KAFKA_STORAGE_ERROR
     if target not in (os.path.abspath(directory.path) for directory in logs.directories):

@@ -13,17 +13,20 @@ from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGro
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 69
 
 
-def handle(request: ConsumerGroupDescribeRequest, context: Context) -> ConsumerGroupDescribeResponse:
+def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Work[ConsumerGroupDescribeResponse]:
     if not level_of(context.broker.cluster, GROUP_VERSION):
         unserved = ErrorCode.UNSUPPORTED_VERSION
-        return ConsumerGroupDescribeResponse(
-            groups=[ConsumerGroupDescribeResponse.Group(error_code=unserved, group_id=name) for name in request.group_ids]
-        )
+        refused = []
+        for name in request.group_ids:
+            refused.append(ConsumerGroupDescribeResponse.Group(error_code=unserved, group_id=name))
+            yield
+        return ConsumerGroupDescribeResponse(groups=refused)
     request.group_ids = list(dict.fromkeys(request.group_ids))
     service = context.broker.groups.consumer_groups
     assert service is not None, "the broker starts with it"
-    return service.describe(request)
+    return (yield from service.describe(request))

@@ -14,15 +14,16 @@ from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGr
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 68
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse | None:
+def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Work[ConsumerGroupHeartbeatResponse | None]:
     if not level_of(context.broker.cluster, GROUP_VERSION):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=None)
     client = Client(context.client_id, context.client_host)
     service = context.broker.groups.consumer_groups
     assert service is not None, "the broker starts with it"
-    service.heartbeat(request, context.version, client, context.answer)
+    yield from service.heartbeat(request, context.version, client, context.answer)
     return None

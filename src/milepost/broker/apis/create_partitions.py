@@ -14,6 +14,7 @@ from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitions
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.cluster.view import TopicState
 
 KEY = 37
@@ -21,23 +22,46 @@ Wanted = CreatePartitionsRequest.Topic
 Answer = CreatePartitionsResponse.Result
 
 
-def handle(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
-    names = repeated(topic.name for topic in request.topics)
-    total = sum(more_of(topic, context.broker) for topic in request.topics)
-    results = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
+def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePartitionsResponse]:
+    context.goes_on = True
+    return context.broker.topic_changes.turn.of(growing(request, context.broker))
+
+
+def growing(request: CreatePartitionsRequest, broker: Broker) -> Work[CreatePartitionsResponse]:
+    results: dict[str, Answer] = {}
+    totals: dict[str, int] = {}
+    plan = Plan(request, broker)
+    for topic in plan.topics.values():
+        results[topic.name] = result = Answer(name=topic.name)
         try:
-            if topic.name in names:
-                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request more than once")
-            if total > MAX_PARTITIONS_AT_ONCE:
-                raise PolicyViolation(
-                    f"the request adds {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-                )
-            grow(topic, context.broker, request.validate_only)
-            results.append(Answer(name=topic.name))
+            plan.ensure_alone(topic)
+            ensure_could_grow(topic, broker)
+            totals[topic.name] = topic.count
         except MilepostError as error:
-            results.append(Answer(name=topic.name, error_code=error.code, error_message=str(error)))
-    return CreatePartitionsResponse(results=results)
+            result.error_code, result.error_message = error.code, str(error)
+        yield
+    if not request.validate_only:
+        for name, failure in (yield from broker.topic_changes.growing(totals)).items():
+            results[name].error_code, results[name].error_message = failure.code, str(failure)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+class Plan:
+    """What a request wants in all: each name once, and not more partitions than at once are allowed."""
+
+    def __init__(self, request: CreatePartitionsRequest, broker: Broker):
+        self._repeated = repeated(topic.name for topic in request.topics)
+        self._total = sum(more_of(topic, broker) for topic in request.topics)
+        self.topics = {topic.name: topic for topic in request.topics}
+
+    def ensure_alone(self, topic: Wanted) -> None:
+        """That nothing else in the request speaks against this topic."""
+        if topic.name in self._repeated:
+            raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request more than once")
+        if self._total > MAX_PARTITIONS_AT_ONCE:
+            raise PolicyViolation(
+                f"the request adds {self._total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
+            )
 
 
 def more_of(wanted: Wanted, broker: Broker) -> int:
@@ -45,12 +69,10 @@ def more_of(wanted: Wanted, broker: Broker) -> int:
     return max(wanted.count - topic.partitions, 0) if topic else 0
 
 
-def grow(wanted: Wanted, broker: Broker, validate_only: bool) -> None:
+def ensure_could_grow(wanted: Wanted, broker: Broker) -> None:
     topic = ensure_grows(wanted, broker)
     for partition, assignment in enumerate(wanted.assignments or (), topic.partitions):
         ensure_assignable(partition, assignment.broker_ids, broker.node_id)
-    if not validate_only:
-        broker.add_partitions(topic.name, wanted.count)
 
 
 def ensure_grows(wanted: Wanted, broker: Broker) -> TopicState:

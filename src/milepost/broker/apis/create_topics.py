@@ -9,13 +9,16 @@ topic, from 7 its id; with `validate_only` nothing is made, and the id is zero.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import BrokerPlaces, topic_entries
+from milepost.broker.config_entries import BrokerPlaces, ConfigEntry, topic_entries
 from milepost.broker.config_resources import canonical
-from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
+from milepost.broker.topic_changes import NewTopic
+from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor, colliding
 from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable
+from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError, PolicyViolation
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -23,6 +26,7 @@ from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 19
 NO_ID = bytes(16)
@@ -33,53 +37,112 @@ Wanted = CreateTopicsRequest.Topic
 Answer = CreateTopicsResponse.Topic
 
 
-def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
-    broker = context.broker
-    times = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}.values()
-    total = sum(count_of(topic, broker) for topic in topics)
-    places = BrokerPlaces(broker)
-    answers = []
-    for topic in topics:
+def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
+    context.goes_on = True
+    return context.broker.topic_changes.turn.of(creating(request, context.broker))
+
+
+def creating(request: CreateTopicsRequest, broker: Broker) -> Work[CreateTopicsResponse]:
+    plan = Plan(request, partial(count_of, broker=broker))
+    shown = ShownConfigs(broker)
+    answers: dict[str, Answer] = {}
+    new = []
+    for topic in plan.topics.values():
         try:
-            if times[topic.name] > 1:
-                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {times[topic.name]} times")
-            if total > MAX_PARTITIONS_AT_ONCE:
-                raise PolicyViolation(
-                    f"the request asks for {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-                )
-            answers.append(create(topic, broker, places, request.validate_only))
+            plan.ensure_alone(topic)
+            wanted = new_topic(topic, broker)
+            answers[topic.name] = described(wanted, shown)
+            new.append(wanted)
+            plan.take(topic)
         except MilepostError as error:
-            answers.append(Answer(name=topic.name, error_code=error.code, error_message=str(error)))
-    return CreateTopicsResponse(topics=answers)
+            answers[topic.name] = refused(topic.name, error)
+        yield
+    if not request.validate_only:
+        failures = yield from broker.topic_changes.creating(new)
+        for wanted in new:
+            failure = failures.get(wanted.name)
+            if failure is None:
+                answers[wanted.name].topic_id = broker.cluster.id_of(wanted.name) or NO_ID
+            else:
+                answers[wanted.name] = refused(wanted.name, failure)
+    return CreateTopicsResponse(topics=list(answers.values()))
 
 
-def create(topic: Wanted, broker: Broker, places: BrokerPlaces, validate_only: bool) -> Answer:
+class Plan:
+    """What a request wants in all: each name once, and not more partitions than at once are allowed."""
+
+    def __init__(self, request: CreateTopicsRequest, count: Callable[[Wanted], int]):
+        self._times = Counter(topic.name for topic in request.topics)
+        self.topics = {topic.name: topic for topic in request.topics}
+        self._total = sum(map(count, self.topics.values()))
+        self._taken: dict[str, str] = {}
+
+    def ensure_alone(self, topic: Wanted) -> None:
+        """That nothing else in the request speaks against this topic."""
+        if self._times[topic.name] > 1:
+            raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {self._times[topic.name]} times")
+        if self._total > MAX_PARTITIONS_AT_ONCE:
+            raise PolicyViolation(
+                f"the request asks for {self._total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
+            )
+        collision = self._taken.get(metric_name(topic.name))
+        if collision is not None:
+            raise colliding(topic.name, collision)
+
+    def take(self, topic: Wanted) -> None:
+        """It is going to be made."""
+        self._taken[metric_name(topic.name)] = topic.name
+
+
+def refused(name: str, error: MilepostError) -> Answer:
+    return Answer(name=name, error_code=error.code, error_message=str(error))
+
+
+def new_topic(topic: Wanted, broker: Broker) -> NewTopic:
     broker.ensure_new_topic(topic.name)
-    if topic.name == RESERVED:
-        raise InvalidRequest(f"{RESERVED} is the name of Kafka's own log of its metadata; take another")
+    ensure_not_reserved(topic.name)
     ensure_partitions(topic, broker.node_id)
     configs = topic_configs(topic.configs)
-    settings = LogConfig.parse(configs, broker.config)
-    topic_id, partitions = NO_ID, count_of(topic, broker)
-    if not validate_only:
-        topic_id = broker.create_topic(topic.name, partitions, configs).topic_id
-    return Answer(
-        name=topic.name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=partitions,
-        replication_factor=REPLICATION_FACTOR,
-        configs=[
-            Answer.Config(
+    return NewTopic(topic.name, count_of(topic, broker), configs, LogConfig.parse(configs, broker.config))
+
+
+def ensure_not_reserved(name: str) -> None:
+    if name == RESERVED:
+        raise InvalidRequest(f"{RESERVED} is the name of Kafka's own log of its metadata; take another")
+
+
+class ShownConfigs:
+    """Settings as an answer shows them. What topics have in common is the same object in all of them: there are sixty for each."""
+
+    def __init__(self, broker: Broker):
+        self._places = BrokerPlaces(broker)
+        self._made: dict[tuple[str, str | None, int], Answer.Config] = {}
+
+    def of(self, configs: Mapping[str, str], settings: LogConfig) -> list[Answer.Config]:
+        return list(map(self._shown, topic_entries(configs, settings, self._places)))
+
+    def _shown(self, entry: ConfigEntry) -> Answer.Config:
+        key = entry.name, entry.value, entry.source
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = Answer.Config(
                 name=entry.name,
                 value=entry.shown,
                 read_only=entry.is_read_only,
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_entries(configs, settings, places)
-        ],
+        return made
+
+
+def described(topic: NewTopic, shown: ShownConfigs) -> Answer:
+    return Answer(
+        name=topic.name,
+        topic_id=NO_ID,
+        error_message=None,
+        num_partitions=topic.partitions,
+        replication_factor=REPLICATION_FACTOR,
+        configs=shown.of(topic.configs, topic.settings),
     )
 
 

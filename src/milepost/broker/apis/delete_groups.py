@@ -8,9 +8,10 @@ from milepost.protocol.messages import DeleteGroupsRequest
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 42
 
 
-def handle(request: DeleteGroupsRequest, context: Context) -> None:
-    context.broker.groups.delete_groups(request, context.answer)
+def handle(request: DeleteGroupsRequest, context: Context) -> Work[None]:
+    return context.broker.groups.delete_groups(request, context.answer)

@@ -16,19 +16,25 @@ from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsRespon
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 21
 Wanted = DeleteRecordsRequest.Topic.Partition
 Answer = DeleteRecordsResponse.Topic.Partition
 
 
-def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    topics = [
-        DeleteRecordsResponse.Topic(
-            name=topic.name, partitions=[delete(topic.name, wanted, context.broker) for wanted in topic.partitions]
-        )
-        for topic in request.topics
-    ]
+def handle(request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse]:
+    return (yield from delete_all(request, context.broker))
+
+
+def delete_all(request: DeleteRecordsRequest, broker: Broker) -> Work[DeleteRecordsResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            partitions.append(delete(topic.name, wanted, broker))
+            yield None
+        topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=partitions))
     return DeleteRecordsResponse(topics=topics)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.cluster.view import ClusterView, TopicState
 
 KEY = 20
@@ -25,31 +25,44 @@ Wanted = DeleteTopicsRequest.Topic
 Answer = DeleteTopicsResponse.Response
 
 
-def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+def handle(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
+    context.goes_on = True
+    return context.broker.topic_changes.turn.of(deleting(request, context))
+
+
+def deleting(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     broker = context.broker
-    wanted = request.topics if context.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    groups = yield from grouped(request, context)
+    answers: list[Answer] = []
+    for group in groups:
+        refused = fault_of(group, broker, context.version)
+        if refused is None:
+            topic = find(group[0], broker.cluster)
+            assert topic is not None, "or it would have been refused"
+            refused = Answer(name=topic.name, topic_id=topic.topic_id)
+        answers.append(refused)
+        yield
+    failures = yield from broker.topic_changes.deleting([each.name for each in answers if each.name and not each.error_code])
+    for answer in answers:
+        failure = failures.get(answer.name or "")
+        if failure is not None and not answer.error_code:
+            answer.error_code, answer.error_message = failure.code, str(failure)
+    return DeleteTopicsResponse(responses=answers)
+
+
+def grouped(request: DeleteTopicsRequest, context: Context) -> Work[list[list[Wanted]]]:
+    """What a request names, that which means the same topic together."""
+    wanted = request.topics if context.version >= 6 else (Wanted(name=name) for name in request.topic_names)
     groups: dict[Hashable, list[Wanted]] = {}
     for each in wanted:
-        known = find(each, broker.cluster)
+        known = find(each, context.broker.cluster)
         groups.setdefault(known.name if known else (each.name, each.topic_id), []).append(each)
-    return DeleteTopicsResponse(responses=[delete(group, broker, context.version) for group in groups.values()])
+        yield
+    return list(groups.values())
 
 
 def find(wanted: Wanted, cluster: ClusterView) -> TopicState | None:
     return cluster.topic_by_id(wanted.topic_id) if wanted.name is None else cluster.topics.get(wanted.name)
-
-
-def delete(group: list[Wanted], broker: Broker, version: int) -> Answer:
-    refused = fault_of(group, broker, version)
-    if refused is not None:
-        return refused
-    topic = find(group[0], broker.cluster)
-    assert topic is not None, "or it would have been refused"
-    try:
-        broker.delete_topic(topic.name)
-    except MilepostError as error:
-        return refuse(group[0], error.code, str(error))
-    return Answer(name=topic.name, topic_id=topic.topic_id)
 
 
 def fault_of(group: list[Wanted], broker: Broker, version: int) -> Answer | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.client_quotas import matching
+from milepost.broker.slices import Work, collected
 from milepost.errors import MilepostError
 from milepost.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
@@ -17,17 +18,17 @@ KEY = 48
 Entry = DescribeClientQuotasResponse.Entry
 
 
-def handle(request: DescribeClientQuotasRequest, context: Context) -> DescribeClientQuotasResponse:
+def handle(request: DescribeClientQuotasRequest, context: Context) -> Work[DescribeClientQuotasResponse]:
     components = [(each.entity_type, each.match_type, each.match) for each in request.components]
     try:
-        found = matching(context.broker.cluster.client_quotas, components, request.strict)
+        found = yield from matching(context.broker.cluster.client_quotas, components, request.strict)
     except MilepostError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
-    entries = [
+    entries = yield from collected(
         Entry(
             entity=[Entry.Entity(entity_type=kind, entity_name=name) for kind, name in entry["entity"].items()],
             values=[Entry.Value(key=key, value=value) for key, value in entry["values"].items()],
         )
         for entry in found
-    ]
+    )
     return DescribeClientQuotasResponse(entries=entries)

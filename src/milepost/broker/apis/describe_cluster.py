@@ -35,6 +35,8 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
     return DescribeClusterResponse(
         cluster_id=broker.cluster.cluster_id,
         controller_id=broker.node_id,
-        brokers=[DescribeClusterResponse.Broker(broker_id=broker.node_id, host=host, port=port)],
+        brokers=[
+            DescribeClusterResponse.Broker(broker_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack)
+        ],
         cluster_authorized_operations=authorized_operations.ON_CLUSTER if asked else authorized_operations.NOT_ASKED,
     )

@@ -8,10 +8,11 @@ from milepost.protocol.messages import DescribeGroupsRequest, DescribeGroupsResp
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 15
 
 
-def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+def handle(request: DescribeGroupsRequest, context: Context) -> Work[DescribeGroupsResponse]:
     request.groups = list(dict.fromkeys(request.groups))
     return context.broker.groups.describe_groups(request, context.version)

@@ -7,9 +7,10 @@ moved.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import Work, collected
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -23,28 +24,46 @@ KEY = 35
 Result = DescribeLogDirsResponse.Result
 
 
-def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, context: Context) -> Work[DescribeLogDirsResponse]:
     logs = context.broker.logs
-    wanted: Collection[TopicPartition] = logs.logs
-    if request.topics is not None:
-        wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
-    results = [describe(directory.path, wanted, logs) for directory in logs.directories]
+    found = yield from logs_by_directory(request, logs)
+    results = []
+    for directory in list(logs.directories):
+        results.append((yield from describe(directory.path, found.get(directory.path, []), logs)))
     results += [Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(path)) for path in logs.offline]
     return DescribeLogDirsResponse(results=results)
 
 
-def describe(path: str, wanted: Collection[TopicPartition], logs: LogManager) -> Result:
-    topics: dict[str, list[Log]] = {}
-    for name, log in sorted(logs.logs.items()):
-        if name in wanted and os.path.dirname(log.directory) == path:
-            topics.setdefault(name.topic, []).append(log)
+def logs_by_directory(request: DescribeLogDirsRequest, logs: LogManager) -> Work[dict[str, list[Log]]]:
+    """What is asked for, in order, by the directory that it is in."""
+    names: Iterable[TopicPartition] = list(logs.logs)
+    if request.topics is not None:
+        names = dict.fromkeys(
+            (yield from collected(TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions))
+        )
+    known = [name for name in names if name in logs.logs]
+    known.sort()
+    found: dict[str, list[Log]] = {}
+    for name in known:
+        log = logs.logs.get(name)
+        if log is not None:
+            found.setdefault(os.path.dirname(log.directory), []).append(log)
+        yield
+    return found
+
+
+def describe(path: str, found: list[Log], logs: LogManager) -> Work[Result]:
+    topics: dict[str, list[Result.Topic.Partition]] = {}
+    for log in found:
+        topics.setdefault(log.partition.topic, []).append(size_of(log))
+        yield
     try:
         total, usable = logs.disk.space(path)
     except OSError:
         return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(path))
     return Result(
         log_dir=os.path.abspath(path),
-        topics=[Result.Topic(name=topic, partitions=[size_of(log) for log in found]) for topic, found in topics.items()],
+        topics=[Result.Topic(name=topic, partitions=partitions) for topic, partitions in topics.items()],
         total_bytes=total,
         usable_bytes=usable,
     )

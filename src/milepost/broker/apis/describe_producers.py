@@ -13,6 +13,7 @@ from milepost.protocol.messages import DescribeProducersRequest, DescribeProduce
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.log.producer_entry import ProducerEntry
 
 KEY = 61
@@ -21,26 +22,36 @@ PartitionAnswer = TopicAnswer.Partition
 Producer = PartitionAnswer.ActiveProducer
 
 
-def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+def handle(request: DescribeProducersRequest, context: Context) -> Work[DescribeProducersResponse]:
     topics: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    return DescribeProducersResponse(
-        topics=[
-            TopicAnswer(name=name, partitions=[describe(TopicPartition(name, index), context) for index in indexes])
-            for name, indexes in topics.items()
-        ]
-    )
+        yield None
+    answers = []
+    for name, indexes in topics.items():
+        partitions = []
+        for index in indexes:
+            partitions.append((yield from describe(TopicPartition(name, index), context)))
+            yield None
+        answers.append(TopicAnswer(name=name, partitions=partitions))
+    return DescribeProducersResponse(topics=answers)
 
 
-def describe(name: TopicPartition, context: Context) -> PartitionAnswer:
+def describe(name: TopicPartition, context: Context) -> Work[PartitionAnswer]:
     partition = context.broker.replicas.partition(name)
     if partition is None:
-        return PartitionAnswer(partition_index=name.partition, error_code=context.broker.missing_topic(name.topic))
-    entries = partition.log.producers.producers.values()
-    return PartitionAnswer(
-        partition_index=name.partition, error_code=ErrorCode.NONE, active_producers=[producer(entry) for entry in entries]
-    )
+        return PartitionAnswer(partition_index=name.partition, error_code=missing(name, context))
+    active = []
+    for entry in list(partition.log.producers.producers.values()):
+        active.append(producer(entry))
+        yield None
+    return PartitionAnswer(partition_index=name.partition, error_code=ErrorCode.NONE, active_producers=active)
+
+
+def missing(name: TopicPartition, context: Context) -> int:
+    """6 where other brokers have the partition: the tool asks its leader then."""
+    error_code = context.broker.missing_partition(name)
+    return context.broker.missing_topic(name.topic) if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error_code
 
 
 def producer(entry: ProducerEntry) -> Producer:

@@ -18,6 +18,7 @@ from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeT
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 75
 MAX_PARTITIONS = 2000
@@ -27,11 +28,13 @@ Topic = DescribeTopicPartitionsResponse.Topic
 OnePartition = Callable[[str, int], Topic.Partition]
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
+def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[DescribeTopicPartitionsResponse]:
     return answer(request, context.broker, partial(describe_partition, context.broker))
 
 
-def answer(request: DescribeTopicPartitionsRequest, broker: Broker, partition: OnePartition) -> DescribeTopicPartitionsResponse:
+def answer(
+    request: DescribeTopicPartitionsRequest, broker: Broker, partition: OnePartition
+) -> Work[DescribeTopicPartitionsResponse]:
     """`partition` describes one partition of a topic."""
     cursor = request.cursor
     asked = [topic.name for topic in request.topics]
@@ -49,6 +52,7 @@ def answer(request: DescribeTopicPartitionsRequest, broker: Broker, partition: O
         if not left:
             return page(topics, name, 0)
         found, more = describe(name, first, left, broker, partition)
+        yield
         topics.append(found)
         left -= len(found.partitions)
         if more:

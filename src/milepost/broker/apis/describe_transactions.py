@@ -13,15 +13,18 @@ from milepost.protocol.messages import DescribeTransactionsRequest, DescribeTran
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 65
 State = DescribeTransactionsResponse.TransactionState
 
 
-def handle(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[describe(transactional_id, context) for transactional_id in dict.fromkeys(request.transactional_ids)]
-    )
+def handle(request: DescribeTransactionsRequest, context: Context) -> Work[DescribeTransactionsResponse]:
+    states = []
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        states.append(describe(transactional_id, context))
+        yield
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def describe(transactional_id: str, context: Context) -> State:

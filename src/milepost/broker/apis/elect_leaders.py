@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import Work, collected
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
@@ -20,7 +21,7 @@ PREFERRED, UNCLEAN = 0, 1
 Result = ElectLeadersResponse.ReplicaElectionResult
 
 
-def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
+def handle(request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
     is_known = request.election_type in (PREFERRED, UNCLEAN)
 
     def outcome(name: TopicPartition) -> Result.PartitionResult:
@@ -35,10 +36,11 @@ def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersRespon
             code, message = ErrorCode.ELECTION_NOT_NEEDED, f"{name} has its only replica as its leader"
         return Result.PartitionResult(partition_id=name.partition, error_code=code, error_message=message)
 
+    results = []
+    for each in request.topic_partitions or ():
+        outcomes = yield from collected(outcome(TopicPartition(each.topic, number)) for number in each.partitions)
+        results.append(Result(topic=each.topic, partition_result=outcomes))
+        yield
     return ElectLeadersResponse(
-        error_code=ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST,
-        replica_election_results=[
-            Result(topic=each.topic, partition_result=[outcome(TopicPartition(each.topic, number)) for number in each.partitions])
-            for each in request.topic_partitions or ()
-        ],
+        error_code=ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST, replica_election_results=results
     )

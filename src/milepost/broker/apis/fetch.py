@@ -26,6 +26,7 @@ from milepost.replica.partition import Partition
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 1
 Result = FetchResponse.Response.Partition
@@ -58,6 +59,8 @@ class Wanted:
     part: FetchRequest.Topic.Partition
     is_by_id: bool
     partition: Partition | None = None
+    was_here: bool = False
+    """Whether the partition was found once; its topic may be gone by now."""
     told: tuple[int, int, int] | None = None
     only_leader: bool = False
     rack: str = ""
@@ -76,6 +79,7 @@ class Wanted:
         self.partition = broker.replicas.partition(TopicPartition(self.topic, self.part.partition))
         if self.partition is None:
             return broker.missing_partition(TopicPartition(self.topic, self.part.partition))
+        self.was_here = True
         return ErrorCode.NONE
 
     def is_quiet(self, isolation: Isolation) -> bool:
@@ -99,11 +103,15 @@ class Wanted:
         return TopicPartition(self.topic, self.part.partition) if self.partition is None else self.partition.committed_key
 
 
-def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
-    broker = context.broker
+def handle(request: FetchRequest, context: Context) -> FetchResponse | Work[FetchResponse | None] | None:
     if is_follower(request):
-        return broker.answer_follower(request, context)
-    session = broker.fetch_sessions.open(request, context.version, want)
+        return context.broker.answer_follower(request, context)
+    return consume(request, context)
+
+
+def consume(request: FetchRequest, context: Context) -> Work[FetchResponse | None]:
+    broker = context.broker
+    session = yield from broker.fetch_sessions.opening(request, context.version, want)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     wanted = session.wanted()
@@ -113,16 +121,16 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     isolation = Isolation.COMMITTED if request.isolation_level == 1 else Isolation.UNCOMMITTED
 
-    def read() -> list[Result | None]:
+    def reading() -> Work[list[Result | None]]:
         return read_all(wanted, broker, max_bytes, isolation, with_limits=context.version >= 3)
 
-    def answer(results: Sequence[Result | None]) -> FetchResponse:
-        count(wanted, results)
-        return session.answer(wanted, results, isolation)
+    def answering(results: Sequence[Result | None]) -> Work[FetchResponse]:
+        yield from count(wanted, results)
+        return (yield from session.answering(wanted, results, isolation))
 
-    results = read()
+    results = yield from reading()
     if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes):
-        return answer(results)
+        return (yield from answering(results))
 
     watched = {each.key: number for number, each in enumerate(wanted)}
     sizes = [size_of(result) for result in results]
@@ -134,11 +142,16 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | None:
         sizes[number] = size_of(result)
         return result.error_code != ErrorCode.NONE or sum(sizes) >= request.min_bytes
 
+    def finishing() -> Work[None]:
+        results = yield from reading()
+        context.answer((yield from answering(results)))
+
     def complete() -> None:
         if context.is_connected:
-            context.answer(answer(read()))
+            broker.dispatcher.slices.run(finishing(), context)
 
-    broker.replicas.purgatory.wait(list(watched), try_complete, complete, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS))
+    guarded, seconds = context.guarded, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
+    broker.replicas.purgatory.wait(list(watched), guarded(try_complete), guarded(complete), seconds)
     return None
 
 
@@ -172,12 +185,13 @@ def is_enough(results: Sequence[Result | None], min_bytes: int) -> bool:
 
 def read_all(
     wanted: Sequence[Wanted], broker: Broker, max_bytes: int, isolation: Isolation, with_limits: bool
-) -> list[Result | None]:
+) -> Work[list[Result | None]]:
     """None for a partition that has nothing: `empty` says the rest about it, if somebody wants to know."""
     left = max_bytes
     results: list[Result | None] = []
     must_have_one = with_limits
     for each in wanted:
+        yield None
         if each.is_quiet(isolation):
             results.append(None)
             continue
@@ -208,8 +222,9 @@ def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must
         return result
     try:
         fetched = log.read(part.fetch_offset, min(part.partition_max_bytes, left), isolation, must_have_one)
-    except MilepostError as error:
-        return refuse(part.partition, error.code, log.high_watermark, log.last_stable_offset, log.start_offset)
+    except (MilepostError, OSError) as error:
+        code = error.code if isinstance(error, MilepostError) else ErrorCode.KAFKA_STORAGE_ERROR
+        return refuse(part.partition, code, log.high_watermark, log.last_stable_offset, log.start_offset)
     return Result(
         partition_index=part.partition,
         high_watermark=log.high_watermark,
@@ -220,9 +235,10 @@ def read_one(want: Wanted, broker: Broker, left: int, isolation: Isolation, must
     )
 
 
-def count(wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
+def count(wanted: Sequence[Wanted], results: Sequence[Result | None]) -> Work[None]:
     """What goes out, in the metrics of the topics that are here."""
     for want, result in zip(wanted, results, strict=True):
+        yield None
         if want.partition is not None:
             topic = want.partition.topic_metrics
             topic.fetch_requests += 1

@@ -13,12 +13,13 @@ from milepost.protocol.messages import FindCoordinatorRequest, FindCoordinatorRe
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 10
 GROUP, TRANSACTION = 0, 1
 
 
-def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+def handle(request: FindCoordinatorRequest, context: Context) -> Work[FindCoordinatorResponse]:
     is_known = request.key_type in (GROUP, TRANSACTION)
     error = ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST
     message = f"there is no coordinator of key type {request.key_type} here"
@@ -28,11 +29,12 @@ def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinator
         return FindCoordinatorResponse(
             error_code=error, error_message="NONE" if is_known else message, node_id=node_id, host=host, port=port
         )
-    return FindCoordinatorResponse(
-        coordinators=[
+    coordinators = []
+    for key in request.coordinator_keys:
+        coordinators.append(
             FindCoordinatorResponse.Coordinator(
                 key=key, error_code=error, error_message="" if is_known else message, node_id=node_id, host=host, port=port
             )
-            for key in request.coordinator_keys
-        ]
-    )
+        )
+        yield
+    return FindCoordinatorResponse(coordinators=coordinators)

@@ -13,46 +13,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.config_changes import changing_each
 from milepost.broker.config_loggers import LoggerSettings
-from milepost.broker.config_resources import LOGGER, Settings, change, ensure_value, settings_of
+from milepost.broker.config_resources import LOGGER, Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.config.definition import Type
-from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError
+from milepost.errors import InvalidConfiguration, InvalidRequest
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 44
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Resource = IncrementalAlterConfigsRequest.Resource
 
 
-def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
-    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
-    responses = []
-    for resource in request.resources:
-        response = IncrementalAlterConfigsResponse.Response(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        try:
-            if (resource.resource_type, resource.resource_name) in twice:
-                raise InvalidRequest("the resource is in the request more than once")
-            alter(resource, context.broker, request.validate_only)
-        except MilepostError as error:
-            response.error_code, response.error_message = error.code, str(error)
-        responses.append(response)
-    return IncrementalAlterConfigsResponse(responses=responses)
+def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Work[IncrementalAlterConfigsResponse]:
+    context.goes_on = True
+    broker = context.broker
 
+    def prepare(resource: Resource) -> tuple[Settings, dict[str, str]] | None:
+        ensure_once(resource)
+        if resource.resource_type == LOGGER:
+            alter_loggers(resource, LoggerSettings(broker, resource.resource_name), request.validate_only)
+            return None
+        return changed(resource, broker)
 
-def alter(resource: Resource, broker: Broker, validate_only: bool) -> None:
-    ensure_once(resource)
-    if resource.resource_type == LOGGER:
-        alter_loggers(resource, LoggerSettings(broker, resource.resource_name), validate_only)
-        return
-    settings, given = changed(resource, broker)
-    change(settings, given, validate_only)
+    return broker.topic_changes.turn.of(changing_each(request, broker, IncrementalAlterConfigsResponse, prepare))
 
 
 def ensure_once(resource: Resource) -> None:

@@ -8,9 +8,10 @@ from milepost.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 13
 
 
-def handle(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
+def handle(request: LeaveGroupRequest, context: Context) -> Work[LeaveGroupResponse]:
     return context.broker.groups.leave(request, context.version)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_resources import BROKER, GROUP, LOGGER, TOPIC
+from milepost.broker.config_resources import BROKER, CLIENT_METRICS, GROUP, LOGGER, TOPIC
+from milepost.broker.slices import Work, collected
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 74
-CLIENT_METRICS = 16
 TYPES = (GROUP, CLIENT_METRICS, LOGGER, BROKER, TOPIC)
 Resource = ListConfigResourcesResponse.ConfigResource
 
 
-def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+def handle(request: ListConfigResourcesRequest, context: Context) -> Work[ListConfigResourcesResponse]:
     asked = (set(request.resource_types) or set(TYPES)) if context.version >= 1 else {CLIENT_METRICS}
     if not asked.issubset(TYPES):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -37,8 +37,7 @@ def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigR
         BROKER: [str(context.broker.node_id)],
         TOPIC: list(cluster.topics),
     }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            Resource(resource_name=name, resource_type=kind) for kind in TYPES if kind in asked for name in names.get(kind, ())
-        ]
+    found = yield from collected(
+        Resource(resource_name=name, resource_type=kind) for kind in TYPES if kind in asked for name in names.get(kind, ())
     )
+    return ListConfigResourcesResponse(config_resources=found)

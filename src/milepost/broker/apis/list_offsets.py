@@ -10,51 +10,58 @@
 
 Before its version, and for any other negative value, the answer is 35 UNSUPPORTED_VERSION, whether there is such a partition or not.
 A partition that is named twice is answered with 42 in both places, as in Kafka.
+
+A new leader knows what is committed when its high watermark has reached the start of its epoch (KIP-207). Until then a consumer that asks
+for the end, or for a time that is not found below the watermark, gets 78 OFFSET_NOT_AVAILABLE; before version 5, 5 LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from milepost.broker.apis.fetch import check_epoch
-from milepost.broker.topic_requests import repeated
 from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
-from milepost.log.reading import LATEST
+from milepost.log.reading import EARLIEST, EARLIEST_LOCAL, LATEST
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
     from milepost.replica.partition import Partition
 
 KEY = 2
 READ_COMMITTED = 1
-CONSUMER, DEBUGGING = -1, -2
+DEBUGGING = -2
 EPOCHS_SINCE = 4
+NOT_AVAILABLE_SINCE = 5
 EARLIEST_PENDING_UPLOAD = -6
 SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, EARLIEST_PENDING_UPLOAD: 11}
+STARTS = (EARLIEST, EARLIEST_LOCAL)
 Answer = ListOffsetsResponse.Topic.Partition
 
 
-def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    repeats = repeated((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    topics = [
-        ListOffsetsResponse.Topic(
-            name=topic.name,
-            partitions=[
-                refuse(asked, ErrorCode.INVALID_REQUEST)
-                if (topic.name, asked.partition_index) in repeats
-                else answer(topic.name, asked, request, context)
-                for asked in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    if context.version < EPOCHS_SINCE:
-        for topic in topics:
-            for partition in topic.partitions:
-                partition.leader_epoch = -1
+def handle(request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
+    counts: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            counts[topic.name, asked.partition_index] += 1
+            yield None
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            if counts[topic.name, asked.partition_index] > 1:
+                found = refuse(asked, ErrorCode.INVALID_REQUEST)
+            else:
+                found = answer(topic.name, asked, request, context)
+            if context.version < EPOCHS_SINCE:
+                found.leader_epoch = -1
+            partitions.append(found)
+            yield None
+        topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -69,16 +76,20 @@ def answer(topic: str, asked: ListOffsetsRequest.Topic.Partition, request: ListO
     )
     if error_code:
         return refuse(asked, error_code)
+    # Brokers, and tools that say -2, see all of the log; everybody else what is committed, whatever it says it is.
+    sees_all = request.replica_id == DEBUGGING or (request.replica_id >= 0 and context.speaks_for(request.replica_id))
     try:
-        return find(partition, asked, bound_for(partition, request))
+        found = find(partition, asked, partition.log.end_offset if sees_all else committed_end(partition, request))
     except MilepostError as error:
         return refuse(asked, error.code)
+    is_open = asked.timestamp == LATEST or found.offset < 0
+    if is_open and not sees_all and not partition.knows_what_is_committed:
+        is_known = context.version >= NOT_AVAILABLE_SINCE
+        return refuse(asked, ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
+    return found
 
 
-def bound_for(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Where the log ends for whoever asks: brokers (and tools that say -2) see all of it, consumers what is committed."""
-    if request.replica_id != CONSUMER:
-        return partition.log.end_offset
+def committed_end(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.log.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.log.high_watermark
 
 
@@ -88,7 +99,7 @@ def find(partition: Partition, asked: ListOffsetsRequest.Topic.Partition, bound:
         return Answer(partition_index=asked.partition_index, timestamp=-1, offset=bound, leader_epoch=partition.leader_epoch)
     found = None if timestamp == EARLIEST_PENDING_UPLOAD else log.offset_for(timestamp)
     # What lies behind the bound is not there yet for this client.
-    if found is None or found.offset < 0 or (timestamp >= 0 and found.offset >= bound):
+    if found is None or found.offset < 0 or (timestamp not in STARTS and found.offset >= bound):
         return Answer(partition_index=asked.partition_index, timestamp=-1, offset=-1, leader_epoch=-1)
     return Answer(
         partition_index=asked.partition_index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch

@@ -12,43 +12,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.coordinator.re2_syntax import RegularExpressionError
-from milepost.coordinator.subscriptions import resolve
+from milepost.coordinator.subscriptions import resolving
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from milepost.record.internal_topics.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 66
 STATES = {state.kafka_name: state for state in TransactionState}
 
 
-def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+def handle(request: ListTransactionsRequest, context: Context) -> Work[ListTransactionsResponse]:
     states, producers = set(request.state_filters), set(request.producer_id_filters)
     now_ms = context.broker.clock.now_ms()
-    found = [
-        metadata
-        for metadata in context.broker.transactions.all()
-        if (not states or metadata.state.kafka_name in states)
-        and (not producers or metadata.producer_id in producers)
-        and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
-    ]
+    found = []
+    for metadata in context.broker.transactions.all():
+        if (
+            (not states or metadata.state.kafka_name in states)
+            and (not producers or metadata.producer_id in producers)
+            and (request.duration_filter < 0 or now_ms - metadata.start_timestamp > request.duration_filter)
+        ):
+            found.append(metadata)
+        yield
     if request.transactional_id_pattern:
+        names = [metadata.transactional_id for metadata in found]
         try:
-            matching = resolve(request.transactional_id_pattern, [metadata.transactional_id for metadata in found])
+            matching = yield from resolving(request.transactional_id_pattern, names)
         except RegularExpressionError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         found = [metadata for metadata in found if metadata.transactional_id in matching]
-    return ListTransactionsResponse(
-        error_code=ErrorCode.NONE,
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
-        transaction_states=[
+    listed = []
+    for metadata in found:
+        listed.append(
             ListTransactionsResponse.TransactionState(
                 transactional_id=metadata.transactional_id,
                 producer_id=metadata.producer_id,
                 transaction_state=metadata.state.kafka_name,
             )
-            for metadata in found
-        ],
+        )
+        yield
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
+        transaction_states=listed,
     )

@@ -2,8 +2,8 @@
 
 Version 0 asks for all topics with an empty list; later versions with null, and an empty list is no topics at all. A
 topic that is not there is created when the client allows it (always before version 4) and `auto.create.topics.enable`
-does; it is then answered as any other, since a single broker leads it at once. A request makes MOST_CREATED topics at most, so
-that nobody waits long for it: of the others it is told that they are unknown, and clients ask again.
+does; it is then answered as any other, since a single broker leads it at once. A request makes MOST_CREATED topics at most: of the
+others it is told that they are unknown, and clients ask again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
+from milepost.broker.slices import Work, collected
+from milepost.broker.topic_changes import Failures, NewTopic
+from milepost.broker.topic_errors import colliding
+from milepost.cluster.view import metric_name
+from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import MetadataRequest, MetadataResponse
@@ -29,26 +34,23 @@ NO_LEADER = -1
 MOST_CREATED = 100
 
 
-def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
+def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
     broker = context.broker
     wanted = request.topics
     if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
         return refuse(wanted, ErrorCode.INVALID_REQUEST)
     if wanted is None or (context.version == 0 and not wanted):
-        topics = [describe(topic, broker) for topic in broker.cluster.topics.values()]
+        topics = yield from every_topic(broker)
     else:
-        may_create = (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable
-        # Each once, as in Kafka: a name takes a few bytes, and its answer one for every partition.
-        once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
-        room = len(broker.cluster.topics) + MOST_CREATED
-        topics = [answer_topic(topic, broker, may_create and len(broker.cluster.topics) < room) for topic in once]
+        topics = yield from named_topics(wanted, request, context)
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = authorized_operations.ON_TOPIC
+            yield
     host, port = broker.advertised(context.listener)
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=[MetadataResponse.Broker(node_id=broker.node_id, host=host, port=port)],
+        brokers=[MetadataResponse.Broker(node_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack)],
         cluster_id=broker.cluster.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
@@ -62,37 +64,84 @@ def refuse(wanted: Sequence[MetadataRequest.Topic], error_code: int) -> Metadata
     )
 
 
-def answer_topic(wanted: MetadataRequest.Topic, broker: Broker, may_create: bool) -> MetadataResponse.Topic:
+def every_topic(broker: Broker) -> Work[list[MetadataResponse.Topic]]:
+    topics = []
+    for topic in list(broker.cluster.topics.values()):
+        if broker.cluster.topics.get(topic.name) is topic:  # it may be deleted meanwhile
+            topics.append((yield from describe(topic, broker)))
+        yield
+    return topics
+
+
+def named_topics(
+    wanted: Sequence[MetadataRequest.Topic], request: MetadataRequest, context: Context
+) -> Work[list[MetadataResponse.Topic]]:
+    broker = context.broker
+    # Each once, as in Kafka: a name takes a few bytes, and its answer one for every partition.
+    once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
+    failures: Failures = {}
+    if (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable:
+        unknown: list[str] = []
+        for topic in once:
+            if topic.name is not None and topic.topic_id == NO_ID and topic.name not in broker.cluster.topics:
+                unknown.append(topic.name)
+            if len(unknown) == MOST_CREATED:
+                break
+            yield
+        if unknown:
+            context.goes_on = True
+            failures = yield from broker.topic_changes.turn.of(creating(unknown, broker))
+    topics = []
+    for topic in once:
+        topics.append((yield from answer_topic(topic, broker, failures)))
+        yield
+    return topics
+
+
+def creating(names: Sequence[str], broker: Broker) -> Work[Failures]:
+    """Topics as nobody configured them; an internal one as its coordinator needs it."""
+    failures: Failures = {}
+    new: dict[str, NewTopic] = {}
+    internal = {topic.name: topic for topic in (broker.offsets_topic, broker.transactions_topic)}
+    for name in names:
+        if name in broker.cluster.topics:
+            continue  # somebody else made it while this one waited
+        try:
+            broker.ensure_new_topic(name)
+            if metric_name(name) in new:
+                raise colliding(name, new[metric_name(name)].name)
+        except MilepostError as error:
+            failures[name] = error
+            continue
+        own = internal.get(name)
+        configs = own.configs if own else {}
+        count = own.partition_count if own else broker.config.num_partitions
+        new[metric_name(name)] = NewTopic(name, count, configs, LogConfig.parse(configs, broker.config))
+        yield
+    failures.update((yield from broker.topic_changes.creating(list(new.values()))))
+    return failures
+
+
+def answer_topic(wanted: MetadataRequest.Topic, broker: Broker, failures: Failures) -> Work[MetadataResponse.Topic]:
     if wanted.name is None or wanted.topic_id != NO_ID:
         known = broker.cluster.topic_by_id(wanted.topic_id)
         if known is None:
             return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
-        return describe(known, broker)
+        return (yield from describe(known, broker))
+    failure = failures.get(wanted.name)
+    if failure is not None:
+        return MetadataResponse.Topic(error_code=failure.code, name=wanted.name)
     topic = broker.cluster.topics.get(wanted.name)
     if topic is not None:
-        return describe(topic, broker)
-    if not may_create:
-        return MetadataResponse.Topic(error_code=broker.missing_topic(wanted.name), name=wanted.name)
-    try:
-        return describe(create(wanted.name, broker), broker)
-    except MilepostError as error:
-        return MetadataResponse.Topic(error_code=error.code, name=wanted.name)
+        return (yield from describe(topic, broker))
+    return MetadataResponse.Topic(error_code=broker.missing_topic(wanted.name), name=wanted.name)
 
 
-def create(name: str, broker: Broker) -> TopicState:
-    """A topic as nobody configured it; an internal one as its coordinator needs it."""
-    for internal in (broker.offsets_topic, broker.transactions_topic):
-        if internal.name == name:
-            internal.ensure()
-            return broker.cluster.topics[name]
-    return broker.create_topic(name)
-
-
-def describe(topic: TopicState, broker: Broker) -> MetadataResponse.Topic:
-    partitions = [
+def describe(topic: TopicState, broker: Broker) -> Work[MetadataResponse.Topic]:
+    partitions = yield from collected(
         describe_partition(number, broker.replicas.partition_of(topic.name, number), broker.node_id)
         for number in range(topic.partitions)
-    ]
+    )
     return MetadataResponse.Topic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions)
 
 

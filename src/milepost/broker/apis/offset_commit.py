@@ -8,9 +8,10 @@ from milepost.protocol.messages import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 8
 
 
-def handle(request: OffsetCommitRequest, context: Context) -> None:
-    context.broker.groups.commit_offsets(request, context.version, context.answer)
+def handle(request: OffsetCommitRequest, context: Context) -> Work[None]:
+    yield from context.broker.groups.commit_offsets(request, context.version, context.answer)

@@ -8,9 +8,10 @@ from milepost.protocol.messages import OffsetDeleteRequest
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 47
 
 
-def handle(request: OffsetDeleteRequest, context: Context) -> None:
-    context.broker.groups.delete_offsets(request, context.answer)
+def handle(request: OffsetDeleteRequest, context: Context) -> Work[None]:
+    return context.broker.groups.delete_offsets(request, context.answer)

@@ -8,10 +8,11 @@ from milepost.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 9
 
 
-def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+def handle(request: OffsetFetchRequest, context: Context) -> Work[OffsetFetchResponse]:
     request.groups = list({group.group_id: group for group in request.groups}.values())
     return context.broker.groups.fetch_offsets(request, context.version)

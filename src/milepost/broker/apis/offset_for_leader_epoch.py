@@ -16,19 +16,21 @@ from milepost.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLea
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 23
 Wanted = OffsetForLeaderEpochRequest.Topic.Partition
 Answer = OffsetForLeaderEpochResponse.Topic.Partition
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
-    topics = [
-        OffsetForLeaderEpochResponse.Topic(
-            topic=topic.topic, partitions=[find(topic.topic, wanted, context.broker) for wanted in topic.partitions]
-        )
-        for topic in request.topics
-    ]
+def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Work[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            partitions.append(find(topic.topic, wanted, context.broker))
+            yield None
+        topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 

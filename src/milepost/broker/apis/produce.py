@@ -7,16 +7,22 @@ The first batch of a transaction in a partition goes there by way of the transac
 version 2 of the protocol it must have sequence 0 when the partition knows nothing of its producer: every transaction starts at 0
 there, so another number means that a batch was lost on the way (45). With `transaction.partition.verification.enable` off, the
 partitions of older clients are not verified.
+
+A batch that is compressed, or will be, is looked into first; on another thread if that takes long (`record_examiner`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from milepost.broker.slices import Work, called_back
 from milepost.codec.compression import Codec
 from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import Admission, answered_to_produce
+from milepost.coordinator.transaction_admission import NOT_NOW, Admission, answered_to_produce
 from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, RecordValidation
+from milepost.frozen import frozen
+from milepost.log.examination import Examined, is_plain
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
@@ -25,79 +31,134 @@ from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.cluster.view import TopicState
+    from milepost.log.log import Log
+    from milepost.log.verification import VerificationGuard
     from milepost.replica.partition import Partition
 
 KEY = 0
-INTERNAL_CLIENT = "__admin_client"
+NO_GUARDS: Mapping[TopicPartition, VerificationGuard] = {}
 ALL = -1
+PartitionData = ProduceRequest.TopicData.PartitionData
 PartitionResponse = ProduceResponse.Response.PartitionResponse
 Unacknowledged: TypeAlias = "list[tuple[Partition, int, PartitionResponse]]"
 """Partitions that others must follow, up to which offset, and what will be said about them."""
 
 
-def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
+def handle(request: ProduceRequest, context: Context) -> Work[ProduceResponse | None]:
     if request.acks not in (-1, 0, 1):
         return ProduceResponse(responses=[refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
+    yield from keep_last(request)
     if request.transactional_id is None:
-        return finish(request, context, {})
-    admission = Admission.for_produce(context.version)
-    starting = transactions_that_start(request, context)
-    if not starting or not (admission is Admission.ADD or context.broker.config.transaction_partition_verification_enable):
-        return finish(request, context, {})
+        return (yield from finish(request, context, {}))
+    refused, guards = yield from admitted(request, request.transactional_id, context)
+    return (yield from finish(request, context, refused, guards))
 
-    def admitted(errors: dict[TopicPartition, ErrorCode]) -> None:
-        refused = {name: answered_to_produce(error, admission) or late(name) for name, error in errors.items()}
-        response = finish(request, context, refused)
-        if response is not None:
-            context.answer(response)
+
+def keep_last(request: ProduceRequest) -> Work[None]:
+    """A partition that is named again is appended to once, with the last records named for it, as in Kafka."""
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        return
+    last: dict[tuple[str, bytes, int], PartitionData] = {}
+    count = 0
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            last[topic.name, topic.topic_id, part.index] = part
+            count += 1
+            yield None
+    if len(last) == count:
+        return
+    for topic in request.topic_data:
+        kept = []
+        for part in topic.partition_data:
+            found = last.pop((topic.name, topic.topic_id, part.index), None)
+            if found is not None:
+                kept.append(found)
+            yield None
+        topic.partition_data = kept
+    request.topic_data = [topic for topic in request.topic_data if topic.partition_data]
+
+
+def admitted(
+    request: ProduceRequest, transactional_id: str, context: Context
+) -> Work[tuple[dict[TopicPartition, ErrorCode], Mapping[TopicPartition, VerificationGuard]]]:
+    """Ask the coordinator about the partitions that get their first batch of a transaction: what to refuse, and guards for the rest."""
+    admission = Admission.for_produce(context.version)
+    if not context.broker.asks_coordinator(admission):
+        return {}, NO_GUARDS
+    starting = yield from transactions_that_start(request, context)
+    if not starting:
+        return {}, NO_GUARDS
+    producers = {each.producer for each in starting.values()}
+    if len(producers) > 1:
+        return dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING), NO_GUARDS
+    (producer,) = producers
 
     def late(name: TopicPartition) -> ErrorCode:
         partition = context.broker.replicas.partition(name)
         is_new = partition is not None and partition.log.producers.last_entry(producer.producer_id) is None
-        is_late = is_new and admission is Admission.ADD and starting[name].base_sequence != 0
+        is_late = is_new and admission is Admission.ADD and starting[name].sequence != 0
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
 
-    producers = {Producer(batch.producer_id, batch.producer_epoch) for batch in starting.values()}
-    if len(producers) > 1:
-        return finish(request, context, dict.fromkeys(starting, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-    (producer,) = producers
-    context.broker.admit(admission, request.transactional_id, producer, list(starting), admitted)
-    return None
+    def ask(done: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
+        context.broker.admit(admission, transactional_id, producer, list(starting), done)
+
+    errors = yield from called_back(ask)
+    for name, error in errors.items():
+        if error and error not in NOT_NOW:
+            starting[name].end_verification()
+    refused = {name: answered_to_produce(error, admission) or late(name) for name, error in errors.items()}
+    return refused, {name: each.guard for name, each in starting.items()}
 
 
-def transactions_that_start(request: ProduceRequest, context: Context) -> dict[TopicPartition, RecordBatch]:
+@frozen
+class Start:
+    """The first batch of a transaction in a partition, and the guard that says that the transaction has not ended meanwhile."""
+
+    log: Log
+    producer: Producer
+    sequence: int
+    guard: VerificationGuard
+
+    def end_verification(self) -> None:
+        self.log.producers.end_verification(self.producer.producer_id, self.guard)
+
+
+def transactions_that_start(request: ProduceRequest, context: Context) -> Work[dict[TopicPartition, Start]]:
     """The partitions that get their first batch of a transaction: the coordinator is asked about those."""
-    starting: dict[TopicPartition, RecordBatch] = {}
+    starting: dict[TopicPartition, Start] = {}
     for topic in request.topic_data:
         known = known_topic(topic, context)
         for part in topic.partition_data if known else ():
             assert known is not None
             partition = context.broker.replicas.partition(TopicPartition(known.name, part.index))
-            if partition is None or part.records is None or len(part.records) < HEADER_SIZE or part.records[16] != MAGIC:
-                continue
-            batch = RecordBatch(part.records)
-            if batch.is_transactional and starts_transaction(batch, partition):
-                starting[partition.name] = batch
-    if starting:
-        # The coordinator may answer later, when the receive buffer holds something else.
-        for topic in request.topic_data:
-            for part in topic.partition_data:
-                part.records = None if part.records is None else memoryview(bytes(part.records))
+            if (
+                partition is not None
+                and part.records is not None
+                and len(part.records) >= HEADER_SIZE
+                and part.records[16] == MAGIC
+            ):
+                batch = RecordBatch(part.records)
+                if batch.is_transactional:
+                    producer = Producer(batch.producer_id, batch.producer_epoch)
+                    guard = partition.log.start_verification(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                    if guard is not None:
+                        starting[partition.name] = Start(partition.log, producer, batch.base_sequence, guard)
+            yield None
     return starting
 
 
-def starts_transaction(batch: RecordBatch, partition: Partition) -> bool:
-    known = partition.log.producers.last_entry(batch.producer_id)
-    if known is None or batch.producer_epoch > known.epoch:
-        return True
-    # An older epoch is fenced, whatever the coordinator says: the log refuses it.
-    return batch.producer_epoch == known.epoch and known.current_txn_first_offset is None
-
-
-def finish(request: ProduceRequest, context: Context, refused: dict[TopicPartition, ErrorCode]) -> ProduceResponse | None:
+def finish(
+    request: ProduceRequest,
+    context: Context,
+    refused: dict[TopicPartition, ErrorCode],
+    guards: Mapping[TopicPartition, VerificationGuard] = NO_GUARDS,
+) -> Work[ProduceResponse | None]:
     """Append what may be appended, and answer as `acks` says."""
     unacknowledged: Unacknowledged = []
-    responses = [answer_topic(topic, request, context, refused, unacknowledged) for topic in request.topic_data]
+    responses = []
+    appends = Appends(request, context, refused, guards, unacknowledged)
+    for topic in request.topic_data:
+        responses.append((yield from appends.to_topic(topic)))
     if unacknowledged:
         answer_when_replicated(ProduceResponse(responses=responses), unacknowledged, request, context)
         return None
@@ -133,7 +194,9 @@ def answer_when_replicated(
             context.answer(answered)
 
     context.broker.replicas.when_committed(
-        ((partition, end_offset) for partition, end_offset, _ in unacknowledged), request.timeout_ms / 1000, replicated
+        ((partition, end_offset) for partition, end_offset, _ in unacknowledged),
+        request.timeout_ms / 1000,
+        context.guarded(replicated),
     )
     context.let_go()
 
@@ -159,7 +222,7 @@ def answer_durably(response: ProduceResponse, request: ProduceRequest, context: 
                 part.error_code, part.base_offset = ErrorCode.KAFKA_STORAGE_ERROR, -1
         context.answer(response)
 
-    replicas.when_durable((partition for partition, _ in answers), flushed)
+    replicas.when_durable((partition for partition, _ in answers), context.guarded(flushed))
     return None
 
 
@@ -173,67 +236,92 @@ def refuse_topic(topic: ProduceRequest.TopicData, error_code: int) -> ProduceRes
     return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
 
 
-def answer_topic(
-    topic: ProduceRequest.TopicData,
-    request: ProduceRequest,
-    context: Context,
-    refused: dict[TopicPartition, ErrorCode],
-    unacknowledged: Unacknowledged,
-) -> ProduceResponse.Response:
-    known = known_topic(topic, context)
-    if known is None:
-        missing = ErrorCode.UNKNOWN_TOPIC_ID if context.version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return refuse_topic(topic, missing)
-    if known.is_internal and context.client_id != INTERNAL_CLIENT:
-        return refuse_topic(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partitions = [append(known, part, request, context, refused, unacknowledged) for part in topic.partition_data]
-    return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+class Appends:
+    """Of one request."""
 
+    def __init__(
+        self,
+        request: ProduceRequest,
+        context: Context,
+        refused: dict[TopicPartition, ErrorCode],
+        guards: Mapping[TopicPartition, VerificationGuard],
+        unacknowledged: Unacknowledged,
+    ):
+        self._request = request
+        self._context = context
+        self._refused = refused
+        self._guards = guards
+        self._unacknowledged = unacknowledged
+        self._examiner = context.broker.record_examiner
+        self._budget = self._examiner.budget(context.request.size)
 
-def append(
-    topic: TopicState,
-    part: ProduceRequest.TopicData.PartitionData,
-    request: ProduceRequest,
-    context: Context,
-    refused: dict[TopicPartition, ErrorCode],
-    unacknowledged: Unacknowledged,
-) -> PartitionResponse:
-    name = TopicPartition(topic.name, part.index)
-    replicas = context.broker.replicas
-    partition = replicas.partition(name)
-    if partition is None:
-        return PartitionResponse(index=part.index, error_code=context.broker.missing_partition(name), base_offset=-1)
-    error_code = refused.get(name) or check_records(part.records, request, context)
-    if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
-        partition.refused(part.records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
-    if error_code:
-        return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
-    try:
-        if request.acks == ALL:
-            partition.ensure_enough_replicas()
-        info = replicas.append(name, part.records)
-    except RecordValidation as error:
-        errors = [
-            PartitionResponse.RecordError(batch_index=index, batch_index_error_message=text)
-            for index, text in error.record_errors
-        ]
-        return PartitionResponse(
-            index=part.index, error_code=error.code, base_offset=-1, record_errors=errors, error_message=str(error)
+    def to_topic(self, topic: ProduceRequest.TopicData) -> Work[ProduceResponse.Response]:
+        context = self._context
+        known = known_topic(topic, context)
+        if known is None:
+            missing = ErrorCode.UNKNOWN_TOPIC_ID if context.version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return refuse_topic(topic, missing)
+        if known.is_internal:
+            return refuse_topic(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partitions = []
+        for part in topic.partition_data:
+            partitions.append((yield from self.to_partition(TopicPartition(known.name, part.index), part)))
+            yield None
+        return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+
+    def to_partition(self, name: TopicPartition, part: PartitionData) -> Work[PartitionResponse]:
+        request, context, records = self._request, self._context, part.records
+        replicas = context.broker.replicas
+        partition = replicas.partition(name)
+        if partition is None:
+            return self._missing(name)
+        error_code = self._refused.get(name) or check_records(records, request, context)
+        if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+            partition.refused(records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
+        if error_code:
+            return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
+        examined = None
+        while not is_plain(partition.log.validator, records) and not good_for(examined, partition):
+            examined = yield from self._examiner.examining(partition.log, records, self._budget)
+            partition = replicas.partition(name)
+            if partition is None:
+                return self._missing(name)
+        try:
+            info = replicas.append(name, records, guard=self._guards.get(name), examined=examined, for_all=request.acks == ALL)
+        except RecordValidation as error:
+            errors = [
+                PartitionResponse.RecordError(batch_index=index, batch_index_error_message=text)
+                for index, text in error.record_errors
+            ]
+            return PartitionResponse(
+                index=part.index, error_code=error.code, base_offset=-1, record_errors=errors, error_message=str(error)
+            )
+        except MilepostError as error:
+            if isinstance(error, NotLeaderOrFollower | NotEnoughReplicas):
+                partition.refused(records, error)
+            return PartitionResponse(index=part.index, error_code=error.code, base_offset=-1, error_message=str(error))
+        response = PartitionResponse(
+            index=part.index,
+            error_code=ErrorCode.NONE,
+            base_offset=info.first_offset,
+            log_append_time_ms=info.log_append_time,
+            log_start_offset=info.log_start_offset,
         )
-    except MilepostError as error:
-        if isinstance(error, NotLeaderOrFollower | NotEnoughReplicas):
-            partition.refused(part.records, error)
-        return PartitionResponse(index=part.index, error_code=error.code, base_offset=-1, error_message=str(error))
-    response = PartitionResponse(
-        index=part.index,
-        error_code=ErrorCode.NONE,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time,
-        log_start_offset=info.log_start_offset,
-    )
-    if request.acks == ALL and not partition.is_solo:
-        unacknowledged.append((partition, info.last_offset + 1, response))
-    return response
+        if request.acks == ALL and not partition.is_solo:
+            self._unacknowledged.append((partition, info.last_offset + 1, response))
+        return response
+
+    def _missing(self, name: TopicPartition) -> PartitionResponse:
+        broker = self._context.broker
+        missing = broker.missing_partition(name)
+        # As in Kafka a produce of its topic, if there is such a partition elsewhere.
+        broker.replicas.topic_metrics.of(name.topic).produce_requests += missing == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return PartitionResponse(index=name.partition, error_code=missing, base_offset=-1)
+
+
+def good_for(examined: Examined | None, partition: Partition) -> bool:
+    """Whether what was found out still holds: the topic may have got other settings meanwhile."""
+    return examined is not None and examined.validator is partition.log.validator
 
 
 def check_records(records: memoryview | None, request: ProduceRequest, context: Context) -> int:

@@ -18,7 +18,7 @@ def handle(request: AllocateProducerIdsRequest, context: Context) -> AllocatePro
     controller = cast("ClusteredBroker", context.broker).controller
     if controller is None:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    if request.broker_id not in controller.context.brokers:
+    if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):
         return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def answered(error: int, start: int, count: int) -> None:

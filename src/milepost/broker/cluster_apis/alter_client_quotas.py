@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.apis.alter_client_quotas import Answer, Parts, Wanted, changes_of, parts_of
-from milepost.broker.client_quotas import WHOLE, entity_of
+from milepost.broker.apis.alter_client_quotas import Answer, Parts, Wanted, checked, places_of
+from milepost.broker.client_quotas import WHOLE
 from milepost.broker.gathering import Gathering
-from milepost.broker.topic_requests import repeated
 from milepost.cluster import settings
 from milepost.cluster.zookeeper.session import Steps
-from milepost.errors import InvalidRequest, MilepostError
+from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
 
@@ -22,32 +21,34 @@ if TYPE_CHECKING:
 
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 49
 
 
-def handle(request: AlterClientQuotasRequest, context: Context) -> None:
+def handle(request: AlterClientQuotasRequest, context: Context) -> Work[None]:
     broker = cast("ClusteredBroker", context.broker)
-    twice = repeated(parts_of(entry) for entry in request.entries)
-    entries = {parts_of(entry): entry for entry in request.entries}
-    answers = Gathering[Answer](len(entries), lambda found: context.answer(AlterClientQuotasResponse(entries=found)))
-    for place, (parts, entry) in enumerate(entries.items()):
+    context.goes_on = True
+    places = yield from places_of(request)
+    answers = Gathering[Answer](len(places), lambda found: context.answer(AlterClientQuotasResponse(entries=found)))
+    for place, (parts, entries) in enumerate(places.items()):
 
         def done(code: int, message: str | None = None, place: int = place, parts: Parts = parts) -> None:
             entity = [Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts]
             answers.put(place, Answer(error_code=code, error_message=message, entity=entity))
 
         try:
-            if parts in twice:
-                raise InvalidRequest("the entity is in the request more than once")
-            alter(entry, parts, broker, request.validate_only, done)
+            alter(entries, parts, broker, request.validate_only, done)
         except MilepostError as error:
             done(error.code, str(error))
+        yield
 
 
-def alter(entry: Wanted, parts: Parts, broker: ClusteredBroker, validate_only: bool, done: Callable[[int], object]) -> None:
-    entity = entity_of(list(parts))
-    changes, path = changes_of(entry, entity), settings.quota_path(entity)
+def alter(
+    entries: list[Wanted], parts: Parts, broker: ClusteredBroker, validate_only: bool, done: Callable[[int], object]
+) -> None:
+    entity, changes = checked(parts, entries)
+    path = settings.quota_path(entity)
     if validate_only:
         done(ErrorCode.NONE)
         return

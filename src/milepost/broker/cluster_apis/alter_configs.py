@@ -11,12 +11,15 @@ from milepost.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 33
 
 
-def handle(request: AlterConfigsRequest, context: Context) -> None:
+def handle(request: AlterConfigsRequest, context: Context) -> Work[None]:
+    context.goes_on = True
+
     def replace(resource: Resource, broker: ClusteredBroker, done: cluster_configs.Done) -> None:
         cluster_configs.change(*replaced(resource, broker), request.validate_only, broker, done)
 
-    cluster_configs.change_each(request, context, AlterConfigsResponse, replace)
+    return cluster_configs.changing_each(request, context, AlterConfigsResponse, replace)

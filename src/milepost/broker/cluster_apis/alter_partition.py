@@ -25,7 +25,7 @@ def handle(request: AlterPartitionRequest, context: Context) -> AlterPartitionRe
     controller = broker.controller
     if controller is None:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    if request.broker_id not in controller.context.brokers:
+    if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     names = [(topic, topic.topic_name or name_of(topic.topic_id, broker, controller)) for topic in request.topics]
     proposals = {

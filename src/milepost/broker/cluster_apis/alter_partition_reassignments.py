@@ -5,8 +5,10 @@ By the controller alone (41 elsewhere). The answer says that the move has begun;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from milepost.broker.slices import Work, collected
 from milepost.broker.topic_requests import repeated
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
@@ -21,13 +23,14 @@ KEY = 45
 Response = AlterPartitionReassignmentsResponse.Response
 
 
-def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> AlterPartitionReassignmentsResponse | None:
+def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> Work[AlterPartitionReassignmentsResponse]:
     controller = cast("ClusteredBroker", context.broker).controller
     if controller is None:
         return AlterPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    named = [
+    context.goes_on = True
+    named = yield from collected(
         (TopicPartition(topic.name, part.partition_index), part.replicas) for topic in request.topics for part in topic.partitions
-    ]
+    )
     if repeated(name for name, _ in named):
         return AlterPartitionReassignmentsResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="a partition is in the request more than once"
@@ -40,23 +43,25 @@ def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> Alt
                     error_code=ErrorCode.INVALID_REPLICATION_FACTOR,
                     error_message=f"{name} has {len(current)} replicas, and {len(replicas)} are named",
                 )
+            yield
+    answers: dict[TopicPartition, Answer] = {}
 
-    def answered(answers: dict[TopicPartition, Answer]) -> None:
-        topics = [
-            Response(
-                name=topic.name,
-                partitions=[
-                    Response.Partition(
-                        partition_index=part.partition_index,
-                        error_code=answers[TopicPartition(topic.name, part.partition_index)][0],
-                        error_message=answers[TopicPartition(topic.name, part.partition_index)][1],
-                    )
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-        context.answer(AlterPartitionReassignmentsResponse(error_message=None, responses=topics))
+    def subscribe(resume: Callable[[], object]) -> None:
+        def answered(found: dict[TopicPartition, Answer]) -> None:
+            answers.update(found)
+            resume()
 
-    controller.alter_reassignments({name: None if replicas is None else tuple(replicas) for name, replicas in named}, answered)
-    return None
+        targets = {name: None if replicas is None else tuple(replicas) for name, replicas in named}
+        controller.alter_reassignments(targets, answered)
+
+    yield subscribe
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for part in topic.partitions:
+            code, message = answers[TopicPartition(topic.name, part.partition_index)]
+            partitions.append(Response.Partition(partition_index=part.partition_index, error_code=code, error_message=message))
+            yield
+        topics.append(Response(name=topic.name, partitions=partitions))
+        yield
+    return AlterPartitionReassignmentsResponse(error_message=None, responses=topics)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 7
+EPOCH_SINCE = 2
 Remaining = ControlledShutdownResponse.RemainingPartition
 
 
@@ -20,12 +21,13 @@ def handle(request: ControlledShutdownRequest, context: Context) -> ControlledSh
     controller = cast("ClusteredBroker", context.broker).controller
     if controller is None:
         return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    if request.broker_id not in controller.context.brokers:
+    if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):
         return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def answered(error: int, left: list[TopicPartition]) -> None:
         remaining = [Remaining(topic_name=name.topic, partition_index=name.partition) for name in left]
         context.answer(ControlledShutdownResponse(error_code=error, remaining_partitions=remaining))
 
-    controller.controlled_shutdown(request.broker_id, request.broker_epoch, answered)
+    broker_epoch = request.broker_epoch if context.version >= EPOCH_SINCE else None
+    controller.controlled_shutdown(request.broker_id, broker_epoch, answered)
     return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.apis.create_partitions import Answer, Wanted, ensure_grows, more_of
+from milepost.broker.apis.create_partitions import Answer, Plan, Wanted, ensure_grows
 from milepost.broker.gathering import Gathering
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, repeated
-from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
+from milepost.broker.slices import Work, collected
+from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 KEY = 37
 
 
-def handle(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse | None:
+def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePartitionsResponse | None]:
     broker = cast("ClusteredBroker", context.broker)
-    topics = list({topic.name: topic for topic in request.topics}.values())
+    context.goes_on = True
+    plan = Plan(request, broker)
+    topics = plan.topics.values()
     if broker.controller is None:
-        results = [Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics]
+        results = yield from collected(Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics)
         return CreatePartitionsResponse(results=results)
-    twice = repeated(topic.name for topic in request.topics)
-    total = sum(more_of(topic, broker) for topic in topics)
     answers = Gathering[Answer](len(topics), lambda parts: context.answer(CreatePartitionsResponse(results=parts)))
     for place, topic in enumerate(topics):
 
@@ -34,15 +34,11 @@ def handle(request: CreatePartitionsRequest, context: Context) -> CreatePartitio
             answers.put(place, Answer(name=name, error_code=code, error_message=None))
 
         try:
-            if topic.name in twice:
-                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request more than once")
-            if total > MAX_PARTITIONS_AT_ONCE:
-                raise PolicyViolation(
-                    f"the request adds {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-                )
+            plan.ensure_alone(topic)
             grow(topic, broker, request, done)
         except MilepostError as error:
             answers.put(place, Answer(name=topic.name, error_code=error.code, error_message=str(error)))
+        yield
     return None
 
 

@@ -6,18 +6,25 @@ comes all the same). -1 partitions or replicas: `num.partitions`, `default.repli
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.apis.create_topics import DEFAULT, RESERVED, count_of, topic_configs
+from milepost.broker.apis.create_topics import (
+    DEFAULT,
+    Plan,
+    ShownConfigs,
+    count_of,
+    ensure_not_reserved,
+    refused,
+    topic_configs,
+)
 from milepost.broker.cluster_topics import Replicas
-from milepost.broker.config_entries import BrokerPlaces, topic_entries
 from milepost.broker.gathering import Gathering
+from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, TopicExists
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
 from milepost.config.topic import LogConfig
-from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
+from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
@@ -31,13 +38,15 @@ Answer = CreateTopicsResponse.Topic
 Put = Callable[[Answer], object]
 
 
-def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse | None:
+def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse | None]:
     broker = cast("ClusteredBroker", context.broker)
-    times = Counter(topic.name for topic in request.topics)
-    topics = list({topic.name: topic for topic in request.topics}.values())
+    context.goes_on = True
+    plan = Plan(request, partial(count_of, broker=broker))
+    topics = plan.topics.values()
     if broker.controller is None:
-        return CreateTopicsResponse(topics=[Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics])
-    total = sum(count_of(topic, broker) for topic in topics)
+        refusals = collected(Answer(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER) for topic in topics)
+        return CreateTopicsResponse(topics=(yield from refusals))
+    shown = ShownConfigs(broker)
     answers = Gathering[Answer](len(topics), lambda parts: context.answer(CreateTopicsResponse(topics=parts)))
     for place, topic in enumerate(topics):
 
@@ -45,25 +54,21 @@ def handle(request: CreateTopicsRequest, context: Context) -> CreateTopicsRespon
             answers.put(place, answer)
 
         try:
-            if times[topic.name] > 1:
-                raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {times[topic.name]} times")
-            if total > MAX_PARTITIONS_AT_ONCE:
-                raise PolicyViolation(
-                    f"the request asks for {total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-                )
-            create(topic, broker, request, put)
+            plan.ensure_alone(topic)
+            create(topic, broker, shown, request, put)
+            plan.take(topic)
         except MilepostError as error:
-            put(Answer(name=topic.name, error_code=error.code, error_message=str(error)))
+            put(refused(topic.name, error))
+        yield
     return None
 
 
-def create(topic: Wanted, broker: ClusteredBroker, request: CreateTopicsRequest, put: Put) -> None:
+def create(topic: Wanted, broker: ClusteredBroker, shown: ShownConfigs, request: CreateTopicsRequest, put: Put) -> None:
     broker.ensure_new_topic(topic.name)
-    if topic.name == RESERVED:
-        raise InvalidRequest(f"{RESERVED} is the name of Kafka's own log of its metadata; take another")
+    ensure_not_reserved(topic.name)
     replicas = replicas_of(topic, broker)
     configs = topic_configs(topic.configs)
-    answer = described(topic.name, replicas, configs, broker)
+    answer = described(topic.name, replicas, configs, LogConfig.parse(configs, broker.config), shown)
     if request.validate_only:
         put(answer)
         return
@@ -105,21 +110,11 @@ def replicas_of(topic: Wanted, broker: ClusteredBroker) -> Replicas:
     return dict(sorted(given.items()))
 
 
-def described(name: str, replicas: Replicas, configs: Mapping[str, str], broker: ClusteredBroker) -> Answer:
-    settings = LogConfig.parse(configs, broker.config)
+def described(name: str, replicas: Replicas, configs: Mapping[str, str], settings: LogConfig, shown: ShownConfigs) -> Answer:
     return Answer(
         name=name,
         error_message=None,
         num_partitions=len(replicas),
         replication_factor=len(replicas[0]),
-        configs=[
-            Answer.Config(
-                name=entry.name,
-                value=entry.shown,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in topic_entries(configs, settings, BrokerPlaces(broker))
-        ],
+        configs=shown.of(configs, settings),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from milepost.broker.apis.delete_records import Answer, delete
+from milepost.broker.apis.delete_records import Answer, delete_all
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
@@ -17,6 +17,7 @@ from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 21
 
@@ -26,17 +27,13 @@ def start_key(name: TopicPartition) -> Hashable:
     return (START, name)
 
 
-def handle(request: DeleteRecordsRequest, context: Context) -> None:
+def handle(request: DeleteRecordsRequest, context: Context) -> Work[None]:
     broker = context.broker
-    topics = [
-        DeleteRecordsResponse.Topic(
-            name=topic.name, partitions=[delete(topic.name, wanted, broker) for wanted in topic.partitions]
-        )
-        for topic in request.topics
-    ]
+    topics = (yield from delete_all(request, broker)).topics
     waiting: dict[Hashable, tuple[ReplicatedPartition, Answer]] = {}
     for topic in topics:
         for answer in topic.partitions:
+            yield None
             partition = broker.replicas.partition_of(topic.name, answer.partition_index)
             if not answer.error_code and isinstance(partition, ReplicatedPartition) and not is_everywhere(partition, answer):
                 waiting[start_key(partition.name)] = (partition, answer)
@@ -53,7 +50,8 @@ def handle(request: DeleteRecordsRequest, context: Context) -> None:
             context.answer(DeleteRecordsResponse(topics=topics))
 
     if waiting:
-        broker.replicas.purgatory.wait(list(waiting), try_complete, complete, request.timeout_ms / 1000)
+        guarded = context.guarded
+        broker.replicas.purgatory.wait(list(waiting), guarded(try_complete), guarded(complete), request.timeout_ms / 1000)
     else:
         context.answer(DeleteRecordsResponse(topics=topics))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.apis.delete_topics import Answer, Wanted, fault_of, find, refuse
+from milepost.broker.apis.delete_topics import Answer, Wanted, fault_of, find, grouped, refuse
 from milepost.broker.gathering import Gathering
+from milepost.broker.slices import Work, collected
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -17,18 +18,17 @@ if TYPE_CHECKING:
 KEY = 20
 
 
-def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse | None:
+def handle(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse | None]:
     broker = cast("ClusteredBroker", context.broker)
-    wanted = request.topics if context.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    context.goes_on = True
+    groups = yield from grouped(request, context)
     if broker.controller is None:
-        return DeleteTopicsResponse(responses=[refuse(each, ErrorCode.NOT_CONTROLLER, "ask the controller") for each in wanted])
-    groups: dict[Hashable, list[Wanted]] = {}
-    for each in wanted:
-        known = find(each, broker.cluster)
-        groups.setdefault(known.name if known else (each.name, each.topic_id), []).append(each)
+        refusals = collected(refuse(each, ErrorCode.NOT_CONTROLLER, "ask the controller") for group in groups for each in group)
+        return DeleteTopicsResponse(responses=(yield from refusals))
     answers = Gathering[Answer](len(groups), lambda parts: context.answer(DeleteTopicsResponse(responses=parts)))
-    for place, group in enumerate(groups.values()):
+    for place, group in enumerate(groups):
         delete(group, broker, context.version, request.timeout_ms / 1000, lambda answer, place=place: answers.put(place, answer))  # type: ignore[misc]
+        yield
     return None
 
 

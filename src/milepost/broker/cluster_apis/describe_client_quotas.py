@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis import describe_client_quotas
-from milepost.protocol.messages import DescribeClientQuotasRequest
+from milepost.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 48
 
 
-def handle(request: DescribeClientQuotasRequest, context: Context) -> None:
+def handle(request: DescribeClientQuotasRequest, context: Context) -> Work[DescribeClientQuotasResponse]:
     broker = cast("ClusteredBroker", context.broker)
-    broker.member.with_fresh_quotas(lambda: context.answer(describe_client_quotas.handle(request, context)))
+    yield broker.member.with_fresh_quotas
+    return (yield from describe_client_quotas.handle(request, context))

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis import describe_configs
 from milepost.broker.cluster_configs import entities
-from milepost.protocol.messages import DescribeConfigsRequest
+from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 32
 
 
-def handle(request: DescribeConfigsRequest, context: Context) -> None:
+def handle(request: DescribeConfigsRequest, context: Context) -> Work[DescribeConfigsResponse]:
     broker = cast("ClusteredBroker", context.broker)
-
-    def describe() -> None:
-        context.answer(describe_configs.handle(request, context))
-
+    named = yield from entities(request, broker)
     # Without ZooKeeper, as far as this broker knows.
-    broker.member.with_fresh_settings(entities(request, broker), describe, describe)
+    yield lambda resume: broker.member.with_fresh_settings(named, resume, resume)
+    return (yield from describe_configs.handle(request, context))

@@ -14,11 +14,12 @@ from milepost.replica.metadata import NO_LEADER
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 75
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
+def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[DescribeTopicPartitionsResponse]:
     broker = cast("ClusteredBroker", context.broker)
 
     def partition(topic: str, number: int) -> Topic.Partition:

@@ -5,9 +5,11 @@ Answered when the elections are written. Asked for all partitions (null), those 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis.elect_leaders import PREFERRED, UNCLEAN
+from milepost.broker.slices import Work, collected
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
@@ -21,7 +23,7 @@ KEY = 43
 Result = ElectLeadersResponse.ReplicaElectionResult
 
 
-def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse | None:
+def handle(request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse | None]:
     controller = cast("ClusteredBroker", context.broker).controller
     kind = request.election_type if context.version >= 1 else PREFERRED
     if controller is None or kind not in (PREFERRED, UNCLEAN):
@@ -29,18 +31,27 @@ def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersRespon
         return ElectLeadersResponse(error_code=code)
     named = None
     if request.topic_partitions is not None:
-        named = [TopicPartition(each.topic, number) for each in request.topic_partitions for number in each.partitions]
+        named = yield from collected(
+            TopicPartition(each.topic, number) for each in request.topic_partitions for number in each.partitions
+        )
 
-    def elected(outcome: Outcome) -> None:
-        results: dict[str, Result] = {}
-        for name, code in outcome.items():
-            result = results.setdefault(name.topic, Result(topic=name.topic, partition_result=[]))
-            result.partition_result.append(
-                Result.PartitionResult(
-                    partition_id=name.partition, error_code=code, error_message=error_name(code) if code else None
-                )
+    outcomes: list[Outcome] = []
+
+    def subscribe(resume: Callable[[], object]) -> None:
+        def elected(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            resume()
+
+        controller.elect_leaders(named, kind, elected)
+
+    yield subscribe
+    results: dict[str, Result] = {}
+    for name, outcome in outcomes[0].items():
+        result = results.setdefault(name.topic, Result(topic=name.topic, partition_result=[]))
+        result.partition_result.append(
+            Result.PartitionResult(
+                partition_id=name.partition, error_code=outcome, error_message=error_name(outcome) if outcome else None
             )
-        context.answer(ElectLeadersResponse(replica_election_results=list(results.values())))
-
-    controller.elect_leaders(named, kind, elected)
-    return None
+        )
+        yield
+    return ElectLeadersResponse(replica_election_results=list(results.values()))

@@ -16,6 +16,7 @@ from milepost.protocol.messages import FindCoordinatorRequest, FindCoordinatorRe
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 KEY = 10
 MANY_SINCE = 4
@@ -29,7 +30,7 @@ class Found(NamedTuple):
     port: int = -1
 
 
-def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+def handle(request: FindCoordinatorRequest, context: Context) -> Work[FindCoordinatorResponse]:
     broker = cast("ClusteredBroker", context.broker)
     if context.version < MANY_SINCE:
         found = find(request.key_type, request.key, broker, context.listener)
@@ -53,6 +54,7 @@ def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinator
                 port=found.port,
             )
         )
+        yield
     return FindCoordinatorResponse(coordinators=coordinators)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker import cluster_configs
@@ -14,11 +15,14 @@ from milepost.protocol.messages import IncrementalAlterConfigsRequest, Increment
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
+    from milepost.broker.slices import Work
 
 KEY = 44
 
 
-def handle(request: IncrementalAlterConfigsRequest, context: Context) -> None:
+def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Work[None]:
+    context.goes_on = True
+
     def alter(resource: Resource, broker: ClusteredBroker, done: cluster_configs.Done) -> None:
         ensure_once(resource)
         if resource.resource_type == LOGGER:
@@ -31,8 +35,16 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> None:
         done(BrokerUnavailable("ZooKeeper cannot be asked now; nothing was changed"))
 
     broker = cast("ClusteredBroker", context.broker)
-    broker.member.with_fresh_settings(
-        cluster_configs.entities(request, broker),
-        lambda: cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, alter),
-        lambda: cluster_configs.change_each(request, context, IncrementalAlterConfigsResponse, refuse),
-    )
+    named = yield from cluster_configs.entities(request, broker)
+    failures: list[bool] = []
+
+    def subscribe(resume: Callable[[], object]) -> None:
+        def failed() -> None:
+            failures.append(True)
+            resume()
+
+        broker.member.with_fresh_settings(named, resume, failed)
+
+    yield subscribe
+    change_one = refuse if failures else alter
+    yield from cluster_configs.changing_each(request, context, IncrementalAlterConfigsResponse, change_one)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 4
+EPOCH_SINCE = 2
 
 
 def handle(request: LeaderAndIsrRequest, context: Context) -> None:
@@ -29,10 +30,11 @@ def handle(request: LeaderAndIsrRequest, context: Context) -> None:
         """The session in which the controller spoke to us ended meanwhile."""
         context.answer(LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
 
-    def judged(is_trusted: bool) -> None:
-        if is_trusted:
-            broker.member.with_topic_settings(topics, act, expired)
+    def judged(fault: int) -> None:
+        if fault:
+            context.answer(broker.roles.lead_and_follow(request, context.version, fault))
         else:
-            context.answer(LeaderAndIsrResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            broker.member.with_topic_settings(topics, act, expired)
 
-    broker.member.trust(request.controller_id, request.controller_epoch, judged)
+    broker_epoch = request.broker_epoch if context.version >= EPOCH_SINCE else None
+    broker.member.fault_of_controller(request.controller_id, request.controller_epoch, broker_epoch, judged)

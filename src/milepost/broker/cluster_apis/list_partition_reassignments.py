@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from milepost.broker.slices import Work, collected
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
@@ -16,14 +17,17 @@ KEY = 46
 Topic = ListPartitionReassignmentsResponse.Topic
 
 
-def handle(request: ListPartitionReassignmentsRequest, context: Context) -> ListPartitionReassignmentsResponse:
+def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Work[ListPartitionReassignmentsResponse]:
     controller = cast("ClusteredBroker", context.broker).controller
     if controller is None:
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message="ask the controller")
     moving = controller.context.reassigned
     if request.topics is not None:
-        asked = {TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
-        moving = [name for name in moving if name in asked]
+        asked = yield from collected(
+            TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes
+        )
+        chosen = set(asked)
+        moving = [name for name in moving if name in chosen]
     topics: dict[str, Topic] = {}
     for name in moving:
         assignment = controller.context.assignment(name)
@@ -35,4 +39,5 @@ def handle(request: ListPartitionReassignmentsRequest, context: Context) -> List
                 removing_replicas=list(assignment.removing),
             )
         )
+        yield
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))

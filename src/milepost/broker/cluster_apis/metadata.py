@@ -1,7 +1,8 @@
 """Metadata (key 3) in a cluster: what the controller told of brokers, topics and leaders.
 
 A topic that is not there is made when the client allows it and `auto.create.topics.enable` does. It has no leader yet: 5
-LEADER_NOT_AVAILABLE, and the client asks again. Addresses are those of the listener that the client came by.
+LEADER_NOT_AVAILABLE, and the client asks again; a request makes MOST_CREATED of them at most. Addresses are those of the listener that
+the client came by.
 
 A broker that has just started, and has heard of nobody yet, not even of itself, lets the client wait for a moment.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker import authorized_operations
-from milepost.broker.apis.metadata import IDS_SINCE, NO_ID, refuse
+from milepost.broker.apis.metadata import IDS_SINCE, MOST_CREATED, NO_ID, refuse
+from milepost.broker.slices import Work, collected
 from milepost.cluster.view import TopicState
 from milepost.errors import MilepostError
 from milepost.log.partition_name import topic_name_fault
@@ -30,32 +32,33 @@ PATIENCE_SECONDS = 5.0
 Topic = MetadataResponse.Topic
 
 
-def handle(request: MetadataRequest, context: Context) -> MetadataResponse | None:
+def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
     broker = cast("ClusteredBroker", context.broker)
-    if broker.cluster.brokers:
-        return answer(request, context, broker)
-
-    def complete() -> None:
-        if context.is_connected:
-            context.answer(answer(request, context, broker))
-
-    broker.replicas.purgatory.wait([BROKERS], lambda key: bool(broker.cluster.brokers), complete, PATIENCE_SECONDS)
-    return None
-
-
-def answer(request: MetadataRequest, context: Context, broker: ClusteredBroker) -> MetadataResponse:
+    if not broker.cluster.brokers:
+        purgatory = broker.replicas.purgatory
+        yield lambda resume: purgatory.wait([BROKERS], lambda key: bool(broker.cluster.brokers), resume, PATIENCE_SECONDS)
     wanted = request.topics
     if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
         return refuse(wanted, ErrorCode.INVALID_REQUEST)
     if wanted is None or (context.version == 0 and not wanted):
-        topics = [describe(topic, broker, context.listener) for topic in broker.cluster.topics.values()]
+        topics = []
+        for topic in list(broker.cluster.topics.values()):
+            topics.append((yield from describe(topic, broker, context.listener)))
+            yield
     else:
         may_create = (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable
         once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
-        topics = [answer_topic(topic, broker, context.listener, may_create) for topic in once]
+        topics = []
+        made = 0
+        for each in once:
+            found = yield from answer_topic(each, broker, context.listener, may_create and made < MOST_CREATED)
+            made += found.error_code == ErrorCode.LEADER_NOT_AVAILABLE and not found.partitions
+            topics.append(found)
+            yield
     if request.include_topic_authorized_operations:
-        for topic in topics:
-            topic.topic_authorized_operations = authorized_operations.ON_TOPIC
+        for described in topics:
+            described.topic_authorized_operations = authorized_operations.ON_TOPIC
+            yield
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
@@ -69,15 +72,15 @@ def answer(request: MetadataRequest, context: Context, broker: ClusteredBroker) 
     )
 
 
-def answer_topic(wanted: MetadataRequest.Topic, broker: ClusteredBroker, listener: str, may_create: bool) -> Topic:
+def answer_topic(wanted: MetadataRequest.Topic, broker: ClusteredBroker, listener: str, may_create: bool) -> Work[Topic]:
     if wanted.name is None or wanted.topic_id != NO_ID:
         known = broker.cluster.topic_by_id(wanted.topic_id)
         if known is None:
             return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
-        return describe(known, broker, listener)
+        return (yield from describe(known, broker, listener))
     topic = broker.cluster.topics.get(wanted.name)
     if topic is not None:
-        return describe(topic, broker, listener)
+        return (yield from describe(topic, broker, listener))
     if not may_create or topic_name_fault(wanted.name):
         return Topic(error_code=broker.missing_topic(wanted.name), name=wanted.name)
     try:
@@ -97,13 +100,14 @@ def create(name: str, broker: ClusteredBroker) -> None:
     broker.topics.create_soon(name, broker.config.num_partitions, broker.config.default_replication_factor, {})
 
 
-def describe(topic: TopicState, broker: ClusteredBroker, listener: str) -> Topic:
-    partitions = broker.cluster.metadata.topics.get(topic.name, {})
+def describe(topic: TopicState, broker: ClusteredBroker, listener: str) -> Work[Topic]:
+    known = sorted(broker.cluster.metadata.topics.get(topic.name, {}).items())
+    partitions = yield from collected(describe_partition(number, each, broker, listener) for number, each in known)
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[describe_partition(number, known, broker, listener) for number, known in sorted(partitions.items())],
+        partitions=partitions,
     )
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from milepost.protocol.error_codes import ErrorCode
-from milepost.protocol.messages import StopReplicaRequest, StopReplicaResponse
+from milepost.protocol.messages import StopReplicaRequest
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker
     from milepost.broker.context import Context
 
 KEY = 5
+EPOCH_SINCE = 1
 
 
 def handle(request: StopReplicaRequest, context: Context) -> None:
     broker = cast("ClusteredBroker", context.broker)
 
-    def judged(is_trusted: bool) -> None:
-        if is_trusted:
-            context.answer(broker.roles.stop(request, context.version))
-        else:
-            context.answer(StopReplicaResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    def judged(fault: int) -> None:
+        context.answer(broker.roles.stop(request, context.version, fault))
 
-    broker.member.trust(request.controller_id, request.controller_epoch, judged)
+    broker_epoch = request.broker_epoch if context.version >= EPOCH_SINCE else None
+    broker.member.fault_of_controller(request.controller_id, request.controller_epoch, broker_epoch, judged)

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
 
 KEY = 6
+EPOCH_SINCE = 5
 
 
 def handle(request: UpdateMetadataRequest, context: Context) -> None:
     broker = cast("ClusteredBroker", context.broker)
 
-    def judged(is_trusted: bool) -> None:
-        code: int = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if is_trusted:
-            code = broker.roles.refusal(request.controller_epoch, request.broker_epoch)
-            if code == ErrorCode.NONE:
-                broker.take_metadata(request)
+    def judged(fault: int) -> None:
+        code = fault or broker.roles.refusal(request.controller_epoch, request.broker_epoch)
+        if code == ErrorCode.NONE:
+            broker.take_metadata(request)
         context.answer(UpdateMetadataResponse(error_code=code))
 
-    broker.member.trust(request.controller_id, request.controller_epoch, judged)
+    broker_epoch = request.broker_epoch if context.version >= EPOCH_SINCE else None
+    broker.member.fault_of_controller(request.controller_id, request.controller_epoch, broker_epoch, judged)

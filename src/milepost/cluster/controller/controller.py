@@ -271,12 +271,16 @@ class Controller:
         steps = self.isr.alter(broker_id, broker_epoch, proposals, version=version)
         self._answer(steps, answered, (ErrorCode.NOT_CONTROLLER, {}))
 
-    def controlled_shutdown(self, broker_id: int, broker_epoch: int, done: Callable[[int, list[TopicPartition]], object]) -> None:
+    def controlled_shutdown(
+        self, broker_id: int, broker_epoch: int | None, done: Callable[[int, list[TopicPartition]], object]
+    ) -> None:
+        """`broker_epoch` is None where the version of the request has no field for it."""
+
         def steps() -> Steps[tuple[int, list[TopicPartition]]]:
             known = self.context.brokers.get(broker_id)
             if known is None:
                 return ErrorCode.BROKER_NOT_AVAILABLE, []
-            if 0 <= broker_epoch < known.epoch:
+            if broker_epoch not in (None, known.epoch):
                 return ErrorCode.STALE_BROKER_EPOCH, []
             return 0, (yield from self.moves.shut_down(broker_id))
 

@@ -6,6 +6,9 @@
 
 Stopping and starting again keeps everything: topics, records, ports. One command at a time changes a cluster; a second one is told so.
 
+Clients have a listener of a known port, brokers another one for each other: neither waits for the other there, and what brokers say to each
+other is not taken from clients.
+
 Brokers have Kafka's defaults, but for what one machine wants otherwise (`SETTINGS`): a dead broker is noticed after 6 seconds and not
 after 18, a polite stop asks again after a moment, and internal topics have no more replicas than there are brokers.
 """
@@ -17,18 +20,33 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from milepost.cluster.local.ports import ensure_free, free_ports, is_free
+from milepost.cluster.local.ports import HOST, free_ports, held, is_free
 from milepost.cluster.local.process import begin
 from milepost.cluster.local.record import BrokerRecord, ClusterRecord, ZooKeeperRecord, read_record, restore_record, write_record
 from milepost.cluster.zookeeper.server import ZooKeeperServer
+from milepost.config.broker import BrokerConfig
+from milepost.config.sources import from_environment, from_flags, resolve
 from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, InvalidConfiguration, KafkaStorage
 from milepost.files import Disk, read_file
 
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "controlled.shutdown.retry.backoff.ms": "250"}
-OURS = ("broker.id", "listeners", "log.dir", "log.dirs", "port", "zookeeper.connect")
+BROKERS = "BROKERS"
+"""The listener of brokers for each other. Its port is a free one each time: they tell each other by way of ZooKeeper."""
+OURS = (
+    "advertised.listeners",
+    "broker.id",
+    "inter.broker.listener.name",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "port",
+    "security.inter.broker.protocol",
+    "zookeeper.connect",
+)
 READY_SECONDS = 120.0
 STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.01
@@ -74,7 +92,9 @@ class LocalCluster:
             ports = free_ports(wanted) if port_base == 0 else list(range(port_base, port_base + wanted))
             own = ZooKeeperRecord(zookeeper) if zookeeper else ZooKeeperRecord("", free_ports(1)[0])
             brokers = {number: BrokerRecord(number, port) for number, port in enumerate(ports, 1)}
-            return cls(directory, ClusterRecord(own, brokers, {**_sized(wanted), **(properties or {})}))
+            planned = cls(directory, ClusterRecord(own, brokers, {**_sized(wanted), **(properties or {})}))
+            planned._check_settings()
+            return planned
         cluster = cls(directory, known)
         if running := cluster.running():
             pids = ", ".join(f"broker {each.broker_id} with pid {each.process.pid}" for each in running if each.process)
@@ -93,7 +113,13 @@ class LocalCluster:
             last += 1
             brokers[number] = BrokerRecord(number, last)
         cluster.record = replace(known, brokers=brokers, properties={**known.properties, **(properties or {})})
+        cluster._check_settings()
         return cluster
+
+    def _check_settings(self) -> None:
+        """What would end a broker's start ends ours, before there is anything to end."""
+        for number in self.record.brokers:
+            resolve(BrokerConfig, from_environment(os.environ), from_flags(self._flags(number)))
 
     def broker(self, broker_id: int) -> BrokerRecord:
         try:
@@ -123,8 +149,12 @@ class LocalCluster:
 
     def start(self) -> None:
         """All of it; when a part does not come up, what was started is ended again."""
-        for broker in self.record.brokers.values():
-            ensure_free(broker.port, f"broker {broker.broker_id}")
+        with ExitStack() as ports:
+            for broker in self.record.brokers.values():
+                ports.enter_context(held(broker.port, f"broker {broker.broker_id}"))
+            self._start()
+
+    def _start(self) -> None:
         _make_directories(self.directory)
         before = read_record(self.directory)
         with self._alone():
@@ -146,8 +176,7 @@ class LocalCluster:
         if broker.is_running:
             assert broker.process is not None
             raise InvalidArgument(f"broker {broker_id} runs already, with pid {broker.process.pid}")
-        ensure_free(broker.port, f"broker {broker_id}")
-        with self._alone():
+        with held(broker.port, f"broker {broker_id}"), self._alone():
             self._begin(broker_id)
             self._wait_until_ready(broker_id)
 
@@ -157,31 +186,35 @@ class LocalCluster:
             return
         port = known.port if known.port is not None and is_free(known.port) else free_ports(1)[0]
         server = ZooKeeperServer(f"{self.directory}/zookeeper", port)
-        server.start()
-        self._write(replace(self.record, zookeeper=ZooKeeperRecord(server.address, port, server.process)))
-        server.wait()
+        with held(port, "ZooKeeper"):
+            server.start()
+            self._write(replace(self.record, zookeeper=ZooKeeperRecord(server.address, port, server.process)))
+            server.wait()
 
     def _begin(self, broker_id: int) -> None:
         broker = self.broker(broker_id)
         _make_directories(self._data(broker_id))
-        settings = {**self.record.properties, "zookeeper.connect": self.record.zookeeper.connect, "broker.id": str(broker_id)}
-        command = [
-            sys.executable,
-            "-m",
-            "milepost.cli",
-            "serve",
-            "-v",
-            "--data",
-            self._data(broker_id),
-            "--port",
-            str(broker.port),
-        ]
-        for name, value in settings.items():
-            command += ["-X", f"{name}={value}"]
+        # -P: the directory we are in is none to import from; it may have an `inspect/` of its own.
+        command = [sys.executable, "-P", "-m", "milepost.cli", "serve", "-v"]
+        for flag in self._flags(broker_id):
+            command += ["-X", flag]
         log = self.log_path(broker_id)
         self._said_before[broker_id] = Disk().stat(log).st_size if Disk().exists(log) else 0
         process = begin(command, log)
-        self._write(self.record.with_broker(replace(broker, process=process)))
+        self._write(self.record.with_broker(replace(broker, process=process, was_killed=False)))
+
+    def _flags(self, broker_id: int) -> list[str]:
+        """The properties of a broker, as after -X."""
+        settings = {
+            **self.record.properties,
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.broker(broker_id).address},{BROKERS}://{HOST}:0",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{BROKERS}:PLAINTEXT",
+            "inter.broker.listener.name": BROKERS,
+            "log.dirs": self._data(broker_id),
+            "zookeeper.connect": self.record.zookeeper.connect,
+        }
+        return [f"{name}={value}" for name, value in settings.items()]
 
     def _wait_until_ready(self, broker_id: int) -> None:
         broker = self.broker(broker_id)
@@ -244,11 +277,12 @@ class LocalCluster:
                 # One that sleeps would not hear it.
                 broker.process.send(signal.SIGCONT)
         for broker in brokers:
-            process = broker.process
+            process, was_killed = broker.process, number is signal.SIGKILL
             if process is not None and not process.wait(STOP_SECONDS):
+                was_killed = True
                 process.send(signal.SIGKILL)
                 process.wait(STOP_SECONDS)
-            self._write(self.record.with_broker(replace(broker, process=None)))
+            self._write(self.record.with_broker(replace(broker, process=None, was_killed=was_killed)))
 
     def _stop_zookeeper(self) -> None:
         known = self.record.zookeeper

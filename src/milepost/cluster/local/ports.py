@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from milepost.errors import PortUnavailable
 
@@ -40,8 +41,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-def ensure_free(port: int, whose: str) -> None:
-    if not is_free(port):
+@contextmanager
+def held(port: int, whose: str) -> Iterator[None]:
+    """Nobody else gets the port while the process that is to listen there is on its way."""
+    try:
+        holder = hold(port)
+    except OSError:
         raise PortUnavailable(
             f"port {port}, which {whose} would take, is in use by another program: choose others with --port-base, 0 for free ones"
-        )
+        ) from None
+    with holder:
+        yield

@@ -1,7 +1,7 @@
 """The record of a cluster on one machine, `DIR/cluster.json`: what was started, where, and how it is found again.
 
     zookeeper    connect (HOST:PORT/chroot), port and process if it is our own
-    brokers      for each its number, port and process
+    brokers      for each its number, port and process, and whether it was killed
     properties   what every broker is started with, by Kafka's names
 
 It is replaced after every change. Not promised: that what it names still runs; each process is asked (`process`).
@@ -38,10 +38,18 @@ class BrokerRecord:
     broker_id: int
     port: int
     process: OwnProcess | None = None
+    was_killed: bool = False
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.is_running
+
+    @property
+    def ending(self) -> str:
+        """Of one that does not run: how that came. Whoever ends it here forgets its process; one that is remembered ended by itself."""
+        if self.process is not None:
+            return "crashed"
+        return "killed" if self.was_killed else "stopped"
 
     @property
     def address(self) -> str:
@@ -91,7 +99,8 @@ def read_record(directory: str) -> ClusterRecord | None:
         assert content["version"] == VERSION
         zookeeper = content["zookeeper"]
         brokers = [
-            BrokerRecord(int(each["broker_id"]), int(each["port"]), _process(each["process"])) for each in content["brokers"]
+            BrokerRecord(int(each["broker_id"]), int(each["port"]), _process(each["process"]), each.get("was_killed") is True)
+            for each in content["brokers"]
         ]
         return ClusterRecord(
             ZooKeeperRecord(str(zookeeper["connect"]), zookeeper["port"], _process(zookeeper["process"])),

@@ -16,6 +16,7 @@
 | /cluster/id | | `{"version":"1","id":"22 characters"}` |
 | /latest_producer_id_block | | the last block of producer ids that was handed out |
 | /feature | | `{"features":{},"version":2,"status":1}` (2.7) |
+| /milepost/secret | | not Kafka's: `{"version":1,"secret":"base64 of 32 bytes"}`, what brokers prove themselves with |
 
 Keys stand in the order in which Kafka's Scala maps put them: up to four as they were inserted, more by their hash. JSON has no order for
 readers, yet equal bytes are easier to compare. What does not parse is None, and is counted (`unreadable`): whoever
@@ -25,6 +26,7 @@ reads a znode keeps what was last good.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,6 +50,7 @@ LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_"
 CLUSTER_ID = "/cluster/id"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
+SECRET = "/milepost/secret"
 
 CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips")
 MADE_AT_START = (
@@ -322,6 +325,18 @@ def cluster_id(text: str) -> bytes:
 def parse_cluster_id(data: bytes) -> str | None:
     found = (parse(data) or {}).get("id")
     return found if isinstance(found, str) else None
+
+
+def secret(content: bytes) -> bytes:
+    return _json({"version": 1, "secret": b64encode(content).decode()})
+
+
+@counted
+def parse_secret(data: bytes) -> bytes | None:
+    try:
+        return b64decode((parse(data) or {})["secret"], validate=True)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def producer_id_block(broker_id: int, start: int, end: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from milepost.codec.text import counted
 from milepost.errors import InvalidRecord
 from milepost.record.internal_topics.dump_text import dump_json
 from milepost.record.internal_topics.layout import Layout
@@ -31,7 +32,8 @@ class Unknown:
 def number_in_front(data: bytes) -> int:
     if len(data) < 2:
         raise InvalidRecord(
-            f"{len(data)} bytes are too few for the key or value of an internal topic: it starts with 2 bytes of type or version"
+            f"{counted(len(data), 'byte')} {'is' if len(data) == 1 else 'are'} too few for the key or value of an internal topic: "
+            "it starts with 2 bytes of type or version"
         )
     return int.from_bytes(data[:2], "big", signed=True)
 

@@ -1,0 +1,29 @@
+"""SaslHandshake (key 17): another broker is about to prove that it is one of this cluster (`replica/broker_proof`).
+
+Only on the listeners for brokers. Elsewhere the answer is Kafka's on a listener without authentication: 34 ILLEGAL_SASL_STATE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
+from milepost.protocol.scram import MECHANISM
+
+if TYPE_CHECKING:
+    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.context import Context
+
+KEY = 17
+PROOF = "proof"
+
+
+def handle(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
+    broker = cast("ClusteredBroker", context.broker)
+    if context.listener not in broker.broker_listeners:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    if request.mechanism != MECHANISM:
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[MECHANISM])
+    context.connection[PROOF] = broker.proof.server()
+    return SaslHandshakeResponse(mechanisms=[MECHANISM])

@@ -1,0 +1,194 @@
+"""Requests that take long, in slices: between two of them everybody else is served.
+
+A handler may be a generator function. It `yield`s between cheap pieces of work, as often as once per element, and returns its
+response; what it calls is reached by `yield from`.
+
+    yield            a good place to stop. While the slice is younger than SLICE_SECONDS the handler goes on at once; then the loop makes
+                     a whole pass, with all sockets that are ready and all timers that are due, before the next slice
+    yield subscribe  nothing can be done before something has happened elsewhere, an fsync for instance. `subscribe(resume)` is called,
+                     and the handler goes on in a pass after somebody called `resume`, on whatever thread
+
+The connection stays muted meanwhile, so its answers keep their order; its frame stays as it is. An exception in a later slice is what it
+is in the first: logged, and that connection is closed. A connection that is closed ends its generator (GeneratorExit at its `yield`), and
+so does the end of the broker: what was half done by then has to be sound. A handler that says `context.goes_on = True` is done to
+its end without its client.
+
+Several long requests take turns, a slice each. What they have gathered so far is memory: of those that are longer than FREE_SLICES only
+MOST_AT_ONCE go on at a time, in the order in which they came, and none begins to while too many answers wait to be read
+(`net/output_budget`).
+
+The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.context import Context
+    from milepost.net.output_budget import OutputBudget
+
+SLICE_SECONDS = 0.002
+FREE_SLICES = 20
+MOST_AT_ONCE = 4
+
+Resume = Callable[[], object]
+Subscribe: TypeAlias = Callable[[Resume], object]
+T = TypeVar("T")
+Work: TypeAlias = Generator[Any, None, T]
+"""What a handler that is a generator function returns, and whatever it calls by `yield from`. It yields None or a `Subscribe`; Any, because
+mypy lets a bare `yield` stand for None only in a generator of nothing else."""
+
+
+def called_back(begin: Callable[[Callable[[T], None]], object]) -> Work[T]:
+    """What is given to the callback that `begin` gets: at once, or later, and then in a pass of its own."""
+    results: list[T] = []
+    resumes: list[Resume] = []
+
+    def done(result: T) -> None:
+        results.append(result)
+        for resume in resumes:
+            resume()
+
+    begin(done)
+    if not results:
+        yield resumes.append
+    return results[0]
+
+
+def at_once(work: Work[T]) -> T:
+    """The result of a work that waits for nothing, in one go: where there is little of it."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class Slices:
+    def __init__(self, broker: Broker, failed: Callable[[Context], object]):
+        """`failed` is told, inside of the `except`, whose work raised something."""
+        self._broker = broker
+        self._failed = failed
+        self._suspended: dict[Work[None], Context] = {}
+        # How many slices each of them has had; those that are longest are few at a time, and others of their kind wait for them.
+        self._slices: Counter[Work[None]] = Counter()
+        self._going_on: set[Work[None]] = set()
+        self._held: deque[Work[None]] = deque()
+        self.longest = 0.0
+
+    @property
+    def suspended(self) -> int:
+        """How many requests wait for their next slice."""
+        return len(self._suspended)
+
+    def run(self, work: Work[None], context: Context) -> None:
+        """Do the work of a request, as far as one slice goes, and see to the rest of it."""
+        if not self._is_done_after_slice(work, context):
+            self._suspended[work] = context
+            context.is_long = True
+            context.request.keep_frame()
+
+    def _go_on(self, work: Work[None]) -> None:
+        context = self._suspended.get(work)
+        if context is None:
+            return  # the broker has ended
+        if not (context.is_connected or context.goes_on):
+            work.close()
+        elif not self._is_done_after_slice(work, context):
+            return
+        del self._suspended[work], self._slices[work]
+        self._leave(work)
+
+    def _put_off(self, work: Work[None]) -> None:
+        """Until the next pass, or until it is its turn."""
+        self._slices[work] += 1
+        if self._slices[work] >= FREE_SLICES and work not in self._going_on:
+            if len(self._going_on) >= MOST_AT_ONCE or self._output.is_full:
+                self._held.append(work)
+                if not self._going_on:
+                    self._output.when_free(self._next_of_held)
+                return
+            self._going_on.add(work)
+        self._broker.loop.next_pass(partial(self._go_on, work))
+
+    def _leave(self, work: Work[None]) -> None:
+        """It has ended, or waits for something else."""
+        self._going_on.discard(work)
+        self._next_of_held()
+
+    def _next_of_held(self) -> None:
+        while self._held and len(self._going_on) < MOST_AT_ONCE:
+            if self._output.is_full:
+                self._output.when_free(self._next_of_held)
+                return
+            work = self._held.popleft()
+            self._going_on.add(work)
+            self._broker.loop.next_pass(partial(self._go_on, work))
+
+    @property
+    def _output(self) -> OutputBudget:
+        return self._broker.server.output
+
+    def _is_done_after_slice(self, work: Work[None], context: Context) -> bool:
+        loop = self._broker.loop
+        monotonic = loop.monotonic
+        start = now = monotonic()
+        until = start + SLICE_SECONDS
+        try:
+            for subscribe in work:
+                now = monotonic()
+                if subscribe is not None:
+                    self._leave(work)
+                    subscribe(partial(loop.next_pass, partial(self._go_on, work)))
+                    return False
+                if now >= until:
+                    self._put_off(work)
+                    return False
+        except Exception:
+            self._failed(context)
+        finally:
+            self.longest = max(self.longest, now - start)
+        return True
+
+    def close(self) -> None:
+        """End what is suspended: nobody will be answered any more."""
+        while self._suspended:
+            self._suspended.popitem()[0].close()
+        self._held.clear()
+
+
+def collected(elements: Iterable[T]) -> Work[list[T]]:
+    """A list of what is cheap to make, each when it is its turn."""
+    found = []
+    for element in elements:
+        found.append(element)
+        yield
+    return found
+
+
+class Turn:
+    """What is done by one request at a time, though each is done in slices."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: list[Resume] = []
+
+    def of(self, work: Work[T]) -> Work[T]:
+        """Do this when nobody else is at it."""
+        while self._is_taken:
+            yield self._waiting.append
+        self._is_taken = True
+        try:
+            return (yield from work)
+        finally:
+            self._is_taken = False
+            # All of them: who is first takes it, and some may have ended meanwhile.
+            waiting, self._waiting = self._waiting, []
+            for resume in waiting:
+                resume()

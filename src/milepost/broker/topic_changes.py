@@ -1,0 +1,190 @@
+"""Topics of a broker that is alone: made, grown, deleted, and set otherwise, in slices.
+
+One request at a time, as with Kafka's controller: what a request finds is as the one before has left it, with all directories made or
+gone. A request that has begun is done to its end, also when its client goes.
+
+    create, grow   written down, then a log for each new partition; meanwhile those without one have no leader
+    delete         written down as leaving, then each log taken away, then written down as gone
+
+A crash in between is set right by the next start: it makes the logs that are missing, and takes away those of topics that are leaving.
+All changes of a request are written together, CHANGES_AT_ONCE of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from milepost.broker.slices import Turn, Work
+from milepost.config.topic import LogConfig
+from milepost.errors import MilepostError
+from milepost.frozen import frozen
+from milepost.log.partition_name import TopicPartition
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.cluster.change_log import Change
+    from milepost.cluster.view import TopicState
+    from milepost.coordinator.groups import GroupCoordinator
+    from milepost.coordinator.transactions import TransactionCoordinator
+
+logger = logging.getLogger("milepost.broker")
+
+T = TypeVar("T")
+
+CHANGES_AT_ONCE = 500
+"""Of the same line of the file: they come into force in one piece."""
+
+Failures = dict[str, MilepostError]
+
+
+@frozen
+class NewTopic:
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+    settings: LogConfig
+
+
+class TopicChanges:
+    def __init__(self, broker: Broker):
+        self._broker = broker
+        self.turn = Turn()
+
+    # These are called by who has the turn; they say what became of those for which it did not work.
+
+    def creating(self, wanted: Sequence[NewTopic]) -> Work[Failures]:
+        broker, failures = self._broker, Failures()
+        for some in portions(wanted):
+            new = []
+            for each in some:
+                try:  # again: the coordinators make their topics without waiting
+                    broker.ensure_new_topic(each.name)
+                    new.append(each)
+                except MilepostError as error:
+                    failures[each.name] = error
+            changes = {each.name: broker.solo.new_topic(each.name, each.partitions, each.configs) for each in new}
+            refused = yield from self.saving(changes)
+            failures.update(refused)
+            for each in [each for each in new if each.name not in refused]:
+                broker.logs.topics[each.name] = each.settings
+                yield from self._hosting(broker.cluster.topics[each.name], failures)
+        broker.coordinators.topics_changed()
+        return failures
+
+    def growing(self, totals: Mapping[str, int]) -> Work[Failures]:
+        broker = self._broker
+        failures = yield from self.saving({name: {"partitions": name, "to": total} for name, total in totals.items()})
+        for name in totals.keys() - failures.keys():
+            yield from self._hosting(broker.cluster.topics[name], failures)
+        broker.coordinators.topics_changed()
+        return failures
+
+    def deleting(self, wanted: Sequence[str]) -> Work[Failures]:
+        """With a coordinator's own topic goes all it knows, as in Kafka: it starts again from nothing."""
+        broker = self._broker
+        coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
+            broker.offsets_topic.name: broker.groups,
+            broker.transactions_topic.name: broker.transactions,
+        }
+        concerned = [coordinator for name, coordinator in coordinators.items() if name in wanted]
+        for coordinator in concerned:
+            coordinator.unload_all()
+        failures = yield from self._offline(wanted)
+        topics = [broker.cluster.topics[name] for name in wanted if name not in failures]
+        failures.update((yield from self.saving({topic.name: {"leaving": topic.name} for topic in topics})))
+        gone = yield from self._dropping([topic for topic in topics if topic.name not in failures], failures)
+        for coordinator in concerned:
+            coordinator.load_all()
+        # Last: forgetting offsets is written down, and `__consumer_offsets` may be among the topics that just went.
+        broker.groups.topics_deleted(gone)
+        broker.coordinators.topics_changed()
+        return failures
+
+    def setting(self, configs: Mapping[str, Mapping[str, str]]) -> Work[Failures]:
+        """Other settings of topics, all of them, from now on and after a restart."""
+        broker = self._broker
+        failures = yield from self.saving({name: {"config": name, "to": dict(given)} for name, given in configs.items()})
+        for name in configs.keys() - failures.keys():
+            settings = broker.logs.topics[name] = LogConfig.parse(configs[name], broker.config)
+            for number in range(broker.cluster.topics[name].partitions):
+                partition = broker.replicas.partition_of(name, number)
+                if partition is not None:
+                    partition.log.update_config(settings)
+                yield
+        return failures
+
+    def saving(self, changes: Mapping[str, Change]) -> Work[Failures]:
+        """Write changes down, of whatever they are."""
+        failures = Failures()
+        for names in portions(list(changes)):
+            try:
+                yield from self._broker.solo.saving([changes[name] for name in names])
+            except MilepostError as error:
+                failures.update(dict.fromkeys(names, error))
+        return failures
+
+    def _hosting(self, topic: TopicState, failures: Failures) -> Work[None]:
+        try:
+            for number in range(topic.partitions):
+                self._broker.replicas.host(TopicPartition(topic.name, number), topic.topic_id, topic.topic_id_text)
+                yield
+        except MilepostError as error:
+            failures[topic.name] = error
+
+    def _offline(self, names: Sequence[str]) -> Work[Failures]:
+        """Topics with a partition in a directory that is offline: nothing of them is deleted."""
+        broker, failures = self._broker, Failures()
+        for name in names:
+            try:
+                for number in range(broker.cluster.topics[name].partitions):
+                    broker.logs.get(TopicPartition(name, number))
+                    yield
+            except MilepostError as error:
+                failures[name] = error
+        return failures
+
+    def _keeping(self, topic: TopicState) -> Work[None]:
+        """A topic that could not be deleted: what is deleted already is empty now, the rest answers that its directory is offline."""
+        broker = self._broker
+        change = broker.solo.new_topic(topic.name, topic.partitions, topic.configs, topic.topic_id_text)
+        if (yield from self.saving({topic.name: change})):
+            broker.solo.keep(change)
+        failures = Failures()
+        yield from self._hosting(broker.cluster.topics[topic.name], failures)
+        for name, failure in failures.items():
+            logger.error("topic %s, which could not be deleted: %s", name, failure)
+
+    def _dropping(self, topics: list[TopicState], failures: Failures) -> Work[list[str]]:
+        """Take away what topics have; the names of those of which nothing is left."""
+        broker, gone = self._broker, []
+        for topic in topics:
+            try:
+                for number in range(topic.partitions):
+                    broker.replicas.drop(TopicPartition(topic.name, number))
+                    yield
+            except MilepostError as error:
+                failures[topic.name] = error
+                yield from self._keeping(topic)
+                continue
+            broker.replicas.topic_metrics.forget(topic.name)
+            broker.logs.topics.pop(topic.name, None)
+            gone.append(topic.name)
+        for name, failure in (yield from self.saving({name: {"gone": name} for name in gone})).items():
+            logger.warning("topic %s is deleted, but its name is free only after the next start: %s", name, failure)
+        return gone
+
+    def finish_deletions(self) -> None:
+        """At the start: topics that were leaving when the broker ended have nothing left here."""
+        broker = self._broker
+        leaving = broker.cluster.leaving
+        for name in [name for name in broker.logs.logs if name.topic in leaving]:
+            broker.logs.delete(name)
+        if not broker.logs.offline:  # or there may be more of them
+            broker.solo.save([{"gone": name} for name in leaving])
+
+
+def portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(names), CHANGES_AT_ONCE):
+        yield names[start : start + CHANGES_AT_ONCE]

@@ -1,0 +1,90 @@
+"""Listeners: where a broker listens, what it tells clients to connect to, and which of Kafka's rules hold for the two.
+
+    listeners                        NAME://HOST:PORT,…; no host means 127.0.0.1
+    advertised.listeners             the same, for some or all of these names
+    listener.security.protocol.map   NAME:PROTOCOL,…; PLAINTEXT is the one that is served
+
+Names are upper case, however they are written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+from milepost.errors import InvalidConfiguration
+from milepost.frozen import frozen
+
+if TYPE_CHECKING:
+    from milepost.config.broker import BrokerConfig
+
+SERVED = "PLAINTEXT"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+ANYWHERE = ("0.0.0.0", "::")
+
+
+@frozen
+class Listener:
+    name: str
+    host: str
+    port: int
+
+
+def parse_listener(text: str, name: str = "listeners") -> Listener:
+    """`PLAINTEXT://127.0.0.1:9092`; without a host all interfaces would be meant, which is refused: there is no authentication yet."""
+    listener, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon or not port.isdigit() or int(port) > 65535:
+        refuse(name, f"{text!r} is not of the form NAME://HOST:PORT")
+    return Listener(listener.upper(), host.strip("[]") or "127.0.0.1", int(port))
+
+
+def check_listeners(config: BrokerConfig) -> None:
+    """What Kafka refuses, and every protocol that is not served."""
+    listeners = [parse_listener(each) for each in config.listeners]
+    names = [listener.name for listener in listeners]
+    if not listeners:
+        refuse("listeners", "there is none: give at least one, such as PLAINTEXT://127.0.0.1:9092")
+    ensure_once("listeners", names)
+    pairs = (each.upper().partition(":") for each in config.listener_security_protocol_map)
+    protocols = {name: protocol for name, _, protocol in pairs}
+    for name in names:
+        if name not in protocols:
+            refuse("listeners", f"listener.security.protocol.map has no protocol for {name}: add {name}:{SERVED} to it")
+        if protocols[name] != SERVED:
+            said_by = "listeners" if name == protocols[name] else "listener.security.protocol.map"
+            refuse(said_by, f"listener {name} promises {protocols[name]}, and milepost serves only {SERVED}")
+    _check_roles(config, names)
+    _check_advertised(config, names)
+
+
+def _check_roles(config: BrokerConfig, names: list[str]) -> None:
+    brokers, control = config.inter_broker_listener_name, config.control_plane_listener_name
+    for name, listener in (("inter.broker.listener.name", brokers), ("control.plane.listener.name", control)):
+        if listener is not None and listener not in names:
+            refuse(name, f"{listener} is none of the listeners {', '.join(names)}")
+    if brokers is not None and config.security_inter_broker_protocol is not None:
+        refuse("inter.broker.listener.name", "and security.inter.broker.protocol are both given: give one of them")
+    if brokers is not None and brokers == control:
+        refuse("control.plane.listener.name", f"{control} is inter.broker.listener.name as well: give each its own")
+
+
+def _check_advertised(config: BrokerConfig, names: list[str]) -> None:
+    told = [parse_listener(each, "advertised.listeners") for each in config.advertised_listeners or ()]
+    ensure_once("advertised.listeners", [listener.name for listener in told])
+    for listener in told:
+        if listener.name not in names:
+            refuse("advertised.listeners", f"{listener.name} is none of the listeners {', '.join(names)}")
+        if listener.host in ANYWHERE:
+            refuse("advertised.listeners", f"nobody can connect to {listener.host}: give an address that clients reach")
+
+
+def ensure_once(name: str, names: Iterable[str]) -> None:
+    twice = [listener for listener, count in Counter(names).items() if count > 1]
+    if twice:
+        refuse(name, f"{', '.join(twice)} is there more than once: a listener's name stands for one address")
+
+
+def refuse(name: str, reason: str) -> NoReturn:
+    raise InvalidConfiguration(f"{name}: {reason}.", name)
