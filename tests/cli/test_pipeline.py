@@ -38,7 +38,7 @@ def job(tmp_path: Path, name: str, *arguments: object) -> Ran:
 def test_verify_prints_a_summary_and_where_its_evidence_is(data: Path, tmp_path: Path) -> None:
     ran = job(tmp_path, "verify", data)
     assert ran.code == 0
-    assert ran.lines[0].startswith("verify: done: 1 partitions, ")
+    assert ran.lines[0].startswith("verify: done: 1 partition, ")
     assert ran.lines[1].startswith(f"evidence: {tmp_path}/evidence/verify-")
 
 

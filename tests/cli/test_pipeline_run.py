@@ -37,12 +37,36 @@ def test_dry_run_prints_the_plan_and_does_nothing(file: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["events", "p.yml"]
 
 
-def test_mistake_in_the_file_is_one_sentence(file: Path) -> None:
-    file.write_text(PIPELINE.replace("export", "exprot"))
-    ran = run("pipeline", "run", file)
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"]])
+def test_mistakes_in_the_file_are_a_sentence_each(file: Path, arguments: list[str]) -> None:
+    file.write_text(PIPELINE.replace("export", "exprot").replace("topic: t}", "topic: t, partitions: many}", 1))
+    ran = run("pipeline", "run", file, *arguments)
     assert ran.code == 2
     kinds = "load, verify, transform, export, stats, report"
-    assert ran.errors == [f"milepost: {file}: stage 2: exprot is no stage; is export meant?; there are {kinds}"]
+    assert ran.errors == [
+        f"milepost: {file}:5: stage 1 (load): partitions is 'many'; a whole number from 1 is expected",
+        f"milepost: {file}:6: stage 2: exprot is no stage; is export meant?; there are {kinds}",
+    ]
+
+
+def test_schema_for_editors_is_printed() -> None:
+    ran = run("pipeline", "schema")
+    assert ran.code == 0
+    assert json.loads("\n".join(ran.lines))["required"] == ["name", "data", "stages"]
+
+
+TRANSFORM = '  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: SELECT a FROM v, to: [{parquet: rows}]}\n'
+
+
+def test_dry_run_without_java_says_that_queries_were_not_checked(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(PIPELINE + TRANSFORM)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    ran = run("pipeline", "run", file, "--dry-run")
+    assert (ran.code, len(ran.lines)) == (0, 4)
+    assert ran.lines[0].startswith("schemas and queries were not checked: Spark needs Java 17 or newer")
 
 
 def test_without_java_it_says_what_to_install(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

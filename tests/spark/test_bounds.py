@@ -28,6 +28,9 @@ class Numbers(Transport):
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
         return subscription.chosen(self.first)
 
+    def remaining(self, subscription: Subscription) -> list[TopicPartition]:
+        return self.partitions(subscription)
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self.first[each] for each in partitions}
 
@@ -172,6 +175,14 @@ def test_one_range_is_divided_evenly() -> None:
 
 def test_small_ranges_stay_whole_and_large_ones_share_the_rest() -> None:
     assert sizes(10, 100, min_partitions=5) == [(0, 0, 10), (1, 0, 25), (1, 25, 50), (1, 50, 75), (1, 75, 100)]
+
+
+@pytest.mark.parametrize("wanted", [(100, 100, 100), (10, 33, 57), (999, 1), (50, 50, 50, 50, 13)])
+@pytest.mark.parametrize("least", [6, 7, 11, 13])
+def test_no_task_is_missing_of_those_that_were_asked_for(wanted: tuple[int, ...], least: int) -> None:
+    pieces = sizes(*wanted, min_partitions=least)
+    assert len(pieces) == least
+    assert sum(end - start for _, start, end in pieces) == sum(wanted)
 
 
 def test_no_piece_is_larger_than_the_most_records() -> None:

@@ -12,7 +12,9 @@ from milepost.errors import InvalidArgument
 from milepost.log.partition_name import TopicPartition
 from milepost.spark.bound import Bound
 from milepost.spark.option_values import duration_ms, partition_numbers
-from milepost.spark.options import KNOWN, SourceOptions, parse_paths
+from milepost.spark.options import KNOWN, SourceOptions
+from milepost.spark.paths import parse_paths
+from milepost.spark.sink.options import SinkOptions
 from milepost.spark.subscription import Subscription
 
 
@@ -95,10 +97,14 @@ def test_subscriptions() -> None:
     t0, t1, u0, internal = (
         TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("__consumer_offsets", 0),
     )  # fmt: skip
+    own = TopicPartition("__mine", 0)
     there = [u0, t1, t0, internal]
     assert Subscription.parse({"assign": '{"t":[1]}'}, may_be_all=False).chosen(there) == [t1]
     assert Subscription.parse({"subscribe": " t , u "}, may_be_all=False).chosen(there) == [t0, t1, u0]
-    assert Subscription.parse({"subscribePattern": "t|__.*"}, may_be_all=False).chosen(there) == [internal, t0, t1]
+    # As with the connector: Kafka's own topics only when they are named.
+    assert Subscription.parse({"subscribePattern": "t|__.*"}, may_be_all=False).chosen(there) == [t0, t1]
+    assert Subscription.parse({"subscribePattern": ".*"}, may_be_all=False).chosen([*there, own]) == [own, t0, t1, u0]
+    assert Subscription.parse({"subscribe": "__consumer_offsets"}, may_be_all=False).chosen(there) == [internal]
     assert Subscription.parse({"subscribePattern": "nothing"}, may_be_all=False).chosen(there) == []
     assert Subscription().chosen(there) == [t0, t1, u0]
 
@@ -172,8 +178,8 @@ def test_relative_starts(text: str, kind: str, number: int) -> None:
         ({"startingOffsets": '{"t":'}, "does not parse"),
         ({"endingOffsets": "earliest"}, "endingOffsets is earliest"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "t-0 has -2, which is earliest"),
-        ({"startingTimestamp": "yesterday"}, "startingTimestamp is 'yesterday'; a whole number"),
-        ({"startingTimestamp": "-5"}, "0 is the least"),
+        ({"startingTimestamp": "yesterday"}, r"startingTimestamp: time 'yesterday' is none of .*ISO 8601"),
+        ({"startingTimestamp": "-5"}, "startingTimestamp: time '-5' lies before 1970"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "error or latest is possible"),
         ({"failOnDataLoss": "maybe"}, "true or false is possible"),
         ({"minPartitions": "0"}, "1 is the least"),
@@ -207,7 +213,7 @@ def test_stream_has_no_end(name: str) -> None:
 def test_quarantine_lies_outside_of_the_log() -> None:
     for place in ("data/aside", "data", "./data/../data/x"):
         refused("below the log in data, where nothing is written", mode="quarantine", quarantinePath=place)
-    assert parse(mode="quarantine", quarantinePath="data-aside").quarantine_path == "data-aside"
+    assert parse(mode="quarantine", quarantinePath="data-aside").quarantine_path == str(Path.cwd() / "data-aside")
 
 
 def test_stream_may_start_at_latest_and_at_json_with_latest() -> None:
@@ -240,7 +246,11 @@ def test_limits_of_a_stream_are_taken() -> None:
 def test_limits_of_a_stream_are_ignored_in_a_batch_query_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "milepost.spark"):
         options = parse(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="6", maxTriggerDelay="soon")
-    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (None, None, 900_000)
+    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (
+        None,
+        None,
+        900_000,
+    )
     assert "maxOffsetsPerTrigger has no effect in a batch query" in caplog.text
 
 
@@ -255,10 +265,50 @@ def test_options_without_a_meaning_over_files_are_accepted() -> None:
     )  # fmt: skip
 
 
-def test_unknown_option_is_named_in_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("topic", "option topic is unknown; is subscribe meant"),
+        ("topics", "option topics is unknown; is subscribe meant"),
+        ("bootstrap.servers", "option bootstrap.servers is unknown; is kafka.bootstrap.servers meant"),
+        ("startingOffset", "option startingoffset is unknown; is startingOffsets meant"),
+        ("timestamp", "option timestamp is unknown; is startingTimestamp meant"),
+        ("mergeSchema", "option mergeschema is unknown; there are assign, .*, subscribe, subscribePattern"),
+    ],
+)
+def test_unknown_option_is_an_error_with_the_near_one(name: str, sentence: str) -> None:
+    with pytest.raises(InvalidArgument, match=sentence):
+        SourceOptions.parse({"path": "data", name: "x"}, streaming=False)
+    with pytest.raises(InvalidArgument, match="option subscribe is unknown; is topic meant"):
+        SinkOptions.parse({"path": "data", "subscribe": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "ms", "said"),
+    [
+        ("1763281000000", 1_763_281_000_000, None),
+        ("1763281000", 1_763_281_000_000, "startingTimestamp is 1763281000, read as epoch seconds: 2025-11-16T08:16:40.000Z"),
+        ("20001", 20_001, "startingTimestamp is 20001, read as epoch milliseconds: 1970-01-01T00:00:20.001Z"),
+        ("2025-11-16T08:16:40Z", 1_763_281_000_000, None),
+        (
+            "2025-11-16 08:16",
+            1_763_280_960_000,
+            "startingTimestamp is 2025-11-16 08:16, read as ISO 8601 without a zone, taken as UTC: 2025-11-16T08:16:00.000Z",
+        ),
+    ],
+)
+def test_unit_of_a_time_is_said_where_it_is_a_guess(
+    caplog: pytest.LogCaptureFixture, text: str, ms: int, said: str | None
+) -> None:
     with caplog.at_level(logging.WARNING, "milepost.spark"):
-        parse(mergeSchema="true")
-    assert "option mergeschema is unknown and has no effect" in caplog.text
+        assert parse(startingTimestamp=text).starting.number == ms
+    assert caplog.messages == ([said] if said else [])
+
+
+def test_times_by_partition_are_read_like_one_for_all(caplog: pytest.LogCaptureFixture) -> None:
+    given = parse(endingOffsetsByTimestamp='{"t":{"0":1763281000,"1":1763281000000}}').ending.by_partition
+    assert set(given.values()) == {1_763_281_000_000}
+    assert "endingOffsetsByTimestamp is 1763281000, read as epoch seconds" in caplog.text
 
 
 def test_views_belong_to_batch_queries_over_files() -> None:

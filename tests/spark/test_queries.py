@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 import milepost.spark
 from milepost.codec.compression import Codec
 from tests.spark.logs import NOW, Batch, End, many_batches, plain_scan, write_log
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -176,3 +178,40 @@ def test_pushdown_on_request_reads_less_and_gives_the_same_rows(spark: SparkSess
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert found == expected == list(range(200, 300))
     assert tasks < load(spark, data, maxBytesPerPartition=3000).rdd.getNumPartitions()
+
+
+# What goes wrong reaches the user as one sentence of ours, without a traceback.
+
+
+def test_errors_of_ours_come_first_and_short(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path / "data", "t", 0, list(many_batches(400)))
+    data = str(tmp_path / "data")
+    reader = spark.read.format("milepost").option("path", data)
+
+    def said(query: Callable[[], object]) -> str:
+        with pytest.raises(Exception, match=r"milepost\.errors\.") as raised:
+            query()
+        text = str(raised.value)
+        assert "Traceback" not in text
+        assert "UnboundLocalError" not in text
+        return text
+
+    assert "option topic is unknown; is subscribe meant?" in said(lambda: reader.option("topic", "t").load().count())
+    nowhere = spark.read.format("milepost").option("path", f"{data}/nowhere")
+    assert "nowhere: No such file or directory; name a data directory" in said(lambda: nowhere.load().count())
+    (tmp_path / "empty").mkdir()
+    empty = spark.read.format("milepost").option("path", str(tmp_path / "empty"))
+    assert "empty: there is no partition in it; name a data directory" in said(lambda: empty.load().count())
+    table = f"TABLE t USING milepost OPTIONS (path '{data}', subscribe 't')"
+    assert "write CREATE TEMPORARY VIEW" in said(lambda: spark.sql(f"CREATE {table}"))
+    spark.sql(f"CREATE {table.replace('TABLE t', 'TEMPORARY VIEW t_view')}")
+    assert spark.sql("SELECT COUNT(*) FROM t_view").collect()[0][0] > 1000
+
+    def stream() -> None:
+        source = spark.readStream.format("milepost").option("path", data).option("endingOffsets", "latest").load()
+        source.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination(PATIENCE)
+
+    assert "endingOffsets cannot be set for a stream" in said(stream)
+    capfd.readouterr()
+    spark.read.format("milepost").option("path", data).option("maxRecordsPerPartition", 5000).load().limit(1).collect()
+    assert "BrokenPipeError" not in capfd.readouterr().err

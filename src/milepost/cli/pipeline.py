@@ -9,11 +9,11 @@ from importlib import import_module
 
 import click
 
-JOBS = ("load", "export", "verify", "reindex", "compact", "stats", "backfill", "run")
+JOBS = ("load", "export", "verify", "reindex", "compact", "stats", "backfill", "run", "schema")
 
 
 @click.group(
-    name="pipeline", short_help="Spark jobs over logs: load, export, verify, reindex, compact, stats, backfill, and run."
+    name="pipeline", short_help="Spark jobs over logs: load, export, verify, reindex, compact, stats, backfill, run."
 )
 def command() -> None:
     """Load, export and maintain logs with Spark: on this machine, or on a cluster with --master.

@@ -15,6 +15,7 @@ from milepost import errors
 from milepost.cli.key_values import pairs
 from milepost.cli.output import EXIT_IO, Sentence, line_writer
 from milepost.codec.text import shown
+from milepost.files.quiet_start import quiet_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 EVIDENCE = "milepost-evidence"
-# The last line of a traceback, as Spark passes it on.
+# The last line of a traceback, or all there is of one, as Spark passes it on.
 OURS = re.compile(r"milepost\.errors\.(\w+): (.*)")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
 # What Spark says at its start is of no interest to who runs a job.
@@ -57,7 +58,8 @@ def run_job(
     from milepost.spark.jobs.job import FINDINGS
     from milepost.spark.spark_session import session
 
-    spark = session(master, f"milepost {title}", {**QUIET, **dict(conf)})
+    with quiet_start():
+        spark = session(master, f"milepost {title}", {**QUIET, **dict(conf)})
     with plain_errors(), task_bar(title) as progress:
         result = job(spark, progress)
     write = line_writer()
@@ -87,7 +89,7 @@ def plain_errors() -> Iterator[None]:
 def sentence_of(text: str) -> Sentence:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):
-        if found := OURS.match(line):
+        if found := OURS.search(line):
             kind = getattr(errors, found[1], errors.MilepostError)
             return Sentence(found[2], kind.exit_code)
     raised = [line for line in lines if RAISED.match(line)]

@@ -87,10 +87,10 @@ def remove_all(path: str, disk: Disk) -> None:
 
 def run_pipeline(file: str, data: str, disk: Disk) -> list[str]:
     """Run it in a process of its own; what it said about each stage. What Spark says at its start is heard only when it fails."""
-    command = [sys.executable, "-m", "milepost.cli", "pipeline", "run", file, *SETTINGS]
+    command = [sys.executable, "-P", "-m", "milepost.cli", "pipeline", "run", file, *SETTINGS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise PipelineFailed(f"{' '.join(command[2:])} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise PipelineFailed(f"{' '.join(command[3:])} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
     staging = SinkOptions(data, None).staging
     if disk.exists(staging) and not disk.listdir(staging):
         disk.rmdir(staging)

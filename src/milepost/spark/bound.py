@@ -4,29 +4,38 @@
     earliest    startingOffsets=earliest                      the first offset there is
     latest      startingOffsets=latest, endingOffsets=latest  behind the last offset there is
     offsets     …Offsets={"t":{"0":23}}                       that offset; -2 is earliest, -1 latest
-    timestamp   …Timestamp=1526384718283                      the first record that is not older
+    timestamp   …Timestamp=1526384718283                      the first record that is not older; also 2018-05-15T11:45:18Z
     timestamps  …OffsetsByTimestamp={"t":{"0":1526…}}         the same, a time per partition
     back        startingOffsets=-10m                          the first record not older than so long before the query began
     last        startingOffsets=last 100                      that many offsets before the end
 
 A global timestamp wins over timestamps per partition, and those over offsets, whatever else is given: the connector's order.
 `back` and `last` are ours; where nothing is new enough for `back`, the read starts at the end.
+
+A time is read as `milepost explain` reads one (`inspect/times`): a number of ten or eleven digits is seconds, which the connector would
+take for milliseconds of January 1970. Smaller ones are milliseconds as there. Where that is a guess, a warning says what was understood.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from milepost.errors import InvalidArgument
+from milepost.inspect.times import FIRST_MILLISECONDS, ISO_UNIT, MILLISECONDS_UNIT, Time, format_time, parse_time
 from milepost.log.partition_name import TopicPartition
-from milepost.spark.option_values import duration_ms, parse_number, partition_numbers
+from milepost.spark.option_values import duration_ms, partition_numbers
+
+logger = logging.getLogger("milepost.spark")
 
 EARLIEST, LATEST, OFFSETS, TIMESTAMP, TIMESTAMPS, BACK, LAST = (
     "earliest", "latest", "offsets", "timestamp", "timestamps", "back", "last",
 )  # fmt: skip
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+FIRST_SECONDS = 1_000_000_000
+"""A bare number below it, as seconds before September 2001, is milliseconds."""
 _BACK = re.compile(r"-(\d+\s*[a-z]+)")
 _LAST = re.compile(r"last\s+(\d+)")
 
@@ -83,11 +92,29 @@ def ending(options: Mapping[str, str]) -> Bound:
 def _timed(options: Mapping[str, str], prefix: str) -> Bound | None:
     name = f"{prefix}Timestamp"
     if name in options:
-        return Bound(TIMESTAMP, parse_number(options[name], name, 0), option=name)
+        return Bound(TIMESTAMP, _time(options[name], name), option=name)
     name = f"{prefix}OffsetsByTimestamp"
     if name in options:
-        return Bound(TIMESTAMPS, by_partition=partition_numbers(options[name], name), option=name)
+        return Bound(TIMESTAMPS, by_partition=_times(partition_numbers(options[name], name), name), option=name)
     return None
+
+
+def _times(given: Mapping[TopicPartition, int], name: str) -> dict[TopicPartition, int]:
+    known = {value: _time(str(value), name) for value in sorted(set(given.values()))}
+    return {partition: known[value] for partition, value in given.items()}
+
+
+def _time(text: str, name: str) -> int:
+    """Epoch milliseconds; says which unit was understood where that is a guess."""
+    text = text.strip()
+    is_number = text.isascii() and text.isdecimal()
+    try:
+        time = Time(int(text), MILLISECONDS_UNIT) if is_number and int(text) < FIRST_SECONDS else parse_time(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{name}: {error}") from None
+    if time.unit != ISO_UNIT and time.ms != 0 and not (is_number and int(text) >= FIRST_MILLISECONDS):
+        logger.warning("%s is %s, read as %s: %s", name, text, time.unit, format_time(time.ms))
+    return time.ms
 
 
 def _offsets(text: str, name: str, illegal: int | None) -> Bound:

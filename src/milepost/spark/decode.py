@@ -31,6 +31,7 @@ from milepost.spark.columns import Columns
 from milepost.spark.decompress import decompress
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.row_buffers import CAPACITY_ROWS, RowBuffers
+from milepost.spark.worker_memory import batch_bytes as bytes_of_a_batch
 
 BATCH_BYTES = 8 << 20
 FIRST_BATCH_BYTES = 64 << 10
@@ -51,13 +52,14 @@ class RowDecoder:
         *,
         read_committed: bool = False,
         reuse_buffers: bool = False,
-        batch_bytes: int = BATCH_BYTES,
+        batch_bytes: int | None = None,
         first_batch_bytes: int = FIRST_BATCH_BYTES,
         max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
     ):
         self.columns = columns
         self.read_committed = read_committed
         self.max_decompressed = max_decompressed
+        batch_bytes = bytes_of_a_batch(BATCH_BYTES) if batch_bytes is None else batch_bytes
         self._batch_bytes = batch_bytes
         self._target = min(first_batch_bytes, batch_bytes)
         self._special = CODEC_MASK | CONTROL_FLAG | (TRANSACTIONAL_FLAG if read_committed else 0)

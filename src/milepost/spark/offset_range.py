@@ -4,7 +4,8 @@ Sizes are in offsets, not records: compaction, transaction markers and aborted t
 before reading. Both rules are spark-sql-kafka's:
 
     divide        a range above the average share is cut into pieces of nearly equal size, the others stay whole; a limit per task
-                  cuts every range that is larger; when both are given, the finer division wins
+                  cuts every range that is larger; when both are given, the finer division wins. Where the connector rounds each
+                  range by itself and may miss the number of pieces by some, it is met here
     spread_limit  each partition gets the limit's share that its backlog has of all backlogs, rounded down but at least one offset
 """
 
@@ -52,12 +53,19 @@ def divide(ranges: Sequence[OffsetRange], min_partitions: int | None = None, max
     small = [each for each in ranges if each.size < average]
     # Small ranges stay whole and take a task each; the others share what is left of the tasks.
     left = min_partitions - len(small)
-    rest = sum(each.size for each in ranges if each.size >= average)
-    pieces = []
-    for each in ranges:
-        parts = 1 if each.size < average else max(1, round(each.size / rest * left))
-        pieces += cut(each, min(parts, each.size))
-    return pieces
+    parts = dict(zip((each for each in ranges if each.size >= average), _shares(ranges, average, left), strict=True))
+    return [piece for each in ranges for piece in cut(each, min(parts.get(each, 1), each.size))]
+
+
+def _shares(ranges: Sequence[OffsetRange], average: float, tasks: int) -> list[int]:
+    """How many of the tasks each range from `average` on gets: by its size, at least one, all of them in sum."""
+    sizes = [each.size for each in ranges if each.size >= average]
+    fair = [tasks * size / sum(sizes) for size in sizes]
+    found = [max(1, math.floor(share)) for share in fair]
+    largest_rest_first = sorted(range(len(sizes)), key=lambda number: found[number] - fair[number])
+    for number in largest_rest_first[: max(0, tasks - sum(found))]:
+        found[number] += 1
+    return found
 
 
 def cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:

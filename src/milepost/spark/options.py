@@ -15,16 +15,13 @@ Names are read in any case. The connector's options keep their meaning; what can
     timestampsOrdered     a promise that lets a pushed-down upper bound of time end a read
     commitGroupId         a group that a stream commits its offsets to, for tools that watch lag
 
-An option that is nearly one of these is taken for a typing mistake and refused; any other unknown one is named in a warning, since
-the connector would have ignored it.
+Any other option is refused with the nearest of these: ignored, as by the connector, `topic=t` would read every topic there is.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import logging
-import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -33,6 +30,7 @@ from milepost.spark import bound
 from milepost.spark.bound import Bound
 from milepost.spark.columns import RECORDS, VIEWS
 from milepost.spark.option_values import OptionMap, choice, duration_ms, flag, number, size
+from milepost.spark.paths import absolute, is_below, parse_paths
 from milepost.spark.subscription import Subscription
 
 logger = logging.getLogger("milepost.spark")
@@ -49,6 +47,12 @@ KNOWN = (
     *ACCEPTED, "path", "view", "mode", "quarantinePath", "followSymlinks", "endOfLog", "maxBytesPerPartition", "pushdown",
     "timestampsOrdered",
 )  # fmt: skip
+MEANT = {
+    "topic": "subscribe", "topics": "subscribe", "pattern": "subscribePattern", "topicPattern": "subscribePattern",
+    "bootstrap.servers": BOOTSTRAP, "servers": BOOTSTRAP, "timestamp": "startingTimestamp", "offsets": "startingOffsets",
+    "group.id": "kafka.group.id", "isolation.level": "kafka.isolation.level",
+}  # fmt: skip
+"""What people write for names that look otherwise."""
 # The connector sets these itself; a value of the user's would be lost, so it says so.
 REFUSED = {
     "auto.offset.reset": "use startingOffsets",
@@ -102,12 +106,14 @@ class SourceOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         options = OptionMap(given)
-        refuse_unknown(options, KNOWN)
+        refuse_unknown(options, KNOWN, MEANT)
         kafka = {name[6:]: options[name] for name in options if name.startswith("kafka.")}
         for name, advice in REFUSED.items():
             if name in kafka:
                 raise InvalidArgument(f"kafka.{name} cannot be set: {advice}")
         paths = parse_paths(options["path"]) if "path" in options else ()
+        for path in paths:
+            absolute(path, "path")
         servers = kafka.pop("bootstrap.servers", "").strip()
         if not paths and not servers:
             raise InvalidArgument(
@@ -126,12 +132,12 @@ class SourceOptions:
         view = choice(options, "view", VIEWS)
         if view != RECORDS and (streaming or not paths):
             raise InvalidArgument(f"view={view} is read in a batch query over path; a stream or a broker gives records only")
-        quarantine_path = options.get("quarantinePath")
+        quarantine_path = absolute(options["quarantinePath"], "quarantinePath") if options.get("quarantinePath") else None
         mode = choice(options, "mode", (STRICT, QUARANTINE))
         if mode == QUARANTINE and not quarantine_path:
             raise InvalidArgument("mode=quarantine copies damaged bytes aside: quarantinePath says where to, outside of the log")
-        for path in paths if quarantine_path else ():
-            if is_below(quarantine_path or "", path):
+        for path in paths:
+            if quarantine_path is not None and is_below(quarantine_path, path):
                 raise InvalidArgument(
                     f"quarantinePath is {quarantine_path}, below the log in {path}, where nothing is written; name another place"
                 )
@@ -169,52 +175,22 @@ class SourceOptions:
         )
 
 
-def parse_paths(text: str) -> tuple[str, ...]:
-    """One path, several separated by commas, or a JSON list (what Spark makes of `load` with a list)."""
-    if text.strip().startswith("["):
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise InvalidArgument(f"path is {text!r}; it looks like a JSON list and does not parse: {error}") from None
-        names = [str(each) for each in found]
-    else:
-        names = text.split(",")
-    paths = tuple(dict.fromkeys(_local(name.strip()) for name in names if name.strip()))
-    if not paths:
-        raise InvalidArgument("path is empty; a data directory is expected")
-    return paths
-
-
-def is_below(path: str, directory: str) -> bool:
-    root = posixpath.abspath(directory).rstrip("/")
-    return posixpath.abspath(path) == root or posixpath.abspath(path).startswith(root + "/")
-
-
-def _local(path: str) -> str:
-    scheme, separator, rest = path.partition(":/")
-    if not separator:
-        return path
-    if scheme.lower() == "file":
-        return "/" + rest.lstrip("/")
-    raise InvalidArgument(
-        f"path is {path}; segment files are read from a local or mounted file system, and {scheme}: is neither. "
-        "Mount it, or copy the directory first"
-    )
-
-
 def _is_committed(level: str | None) -> bool:
     if level not in (None, "read_committed", "read_uncommitted"):
         raise InvalidArgument(f"kafka.isolation.level is {level!r}; read_uncommitted or read_committed is possible")
     return level == "read_committed"
 
 
-def refuse_unknown(options: OptionMap, names: Iterable[str]) -> None:
-    """What is nearly one of the names is taken for it, and refused; the rest is named in a warning."""
+def refuse_unknown(options: OptionMap, names: Iterable[str], meant: Mapping[str, str]) -> None:
+    """An unknown option is an error that names the one that is meant, or nearly written."""
     known = {name.lower(): name for name in names}
+    others = {name.lower(): name for name in meant.values()}
     for name in options:
         if name in known or name.startswith("kafka."):
             continue
-        near = difflib.get_close_matches(name, known, 1, 0.85)
-        if near:
-            raise InvalidArgument(f"option {name} is unknown; is {known[near[0]]} meant?")
-        logger.warning("option %s is unknown and has no effect", name)
+        near = OptionMap(meant).get(name)
+        if near is None:
+            found = difflib.get_close_matches(name, {**known, **others}, 1, 0.75)
+            near = {**known, **others}[found[0]] if found else None
+        what = f"is {near} meant?" if near is not None else f"there are {', '.join(sorted(known.values()))}"
+        raise InvalidArgument(f"option {name} is unknown; {what}")

@@ -20,6 +20,7 @@ from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.spark.transport import Split, Transport, open_transport
+from milepost.spark.worker_errors import quiet_about_limits, said_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +32,14 @@ class MilepostReader(DataSourceReader):
         self.columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        if self.options.view != RECORDS:
-            from milepost.spark.log_files.views import plan_view
+        with said_first():
+            if self.options.view != RECORDS:
+                from milepost.spark.log_files.views import plan_view
 
-            return [InputPartition(split) for split in plan_view(self.options)]
-        with open_transport(self.options) as transport:
-            transport.hold_still()
-            return [InputPartition(split) for split in self.plan(transport)]
+                return [InputPartition(split) for split in plan_view(self.options)]
+            with open_transport(self.options) as transport:
+                transport.hold_still()
+                return [InputPartition(split) for split in self.plan(transport)]
 
     def plan(self, transport: Transport) -> list[Split]:
         return transport.plan(self.ranges(transport))
@@ -49,5 +51,7 @@ class MilepostReader(DataSourceReader):
         split: Split | None = partition.value
         # Spark makes one partition without a value when there is nothing to read.
         if split is not None:
+            quiet_about_limits()
             # Spark has written a batch to its socket before it asks for the next one.
-            yield from split.read(self.columns, reuse_buffers=True)
+            with said_first():
+                yield from split.read(self.columns, reuse_buffers=True)

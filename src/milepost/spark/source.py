@@ -2,11 +2,14 @@
 
 Spark makes this class in several short-lived processes, so importing it must cost next to nothing: readers, writers and Arrow are
 imported when they are asked for.
+
+A table made by `CREATE TABLE … USING milepost` could not be read: Spark keeps its OPTIONS, and does not hand them to a Python source
+(seen with 4.2). So it is refused when it is made, where Spark asks for the schema, and in the same words when it is read, where it did not.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from milepost.spark.columns import Columns
+
+TABLE_PROPERTIES = {"provider", "owner"}
+"""What Spark adds to the options while it makes a table."""
 
 
 class MilepostDataSource(DataSource):
@@ -27,17 +33,25 @@ class MilepostDataSource(DataSource):
     def schema(self) -> str:
         from milepost.spark.columns import VIEWS, Columns
         from milepost.spark.option_values import OptionMap, choice, flag
+        from milepost.spark.worker_errors import said_first
 
         # Only what decides about columns: whether the query is a stream, and so what else is right, Spark does not say here.
         options = OptionMap(self.options)
-        return Columns.of(choice(options, "view", VIEWS), flag(options, "includeHeaders", False)).ddl()
+        with said_first():
+            if options.keys() >= TABLE_PROPERTIES:
+                refuse_table()
+            return Columns.of(choice(options, "view", VIEWS), flag(options, "includeHeaders", False)).ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from milepost.spark.options import SourceOptions
         from milepost.spark.reader import MilepostReader
+        from milepost.spark.worker_errors import said_first
 
-        options = SourceOptions.parse(self.options, streaming=False)
-        columns = chosen_columns(schema, options.view)
+        with said_first():
+            if not self.options:
+                refuse_table()
+            options = SourceOptions.parse(self.options, streaming=False)
+            columns = chosen_columns(schema, options.view)
         if options.pushdown:
             from milepost.spark.pushdown_reader import PushdownReader
 
@@ -45,21 +59,38 @@ class MilepostDataSource(DataSource):
         return MilepostReader(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from milepost.errors import MilepostError
         from milepost.spark.options import SourceOptions
-        from milepost.spark.stream_reader import MilepostStreamReader
+        from milepost.spark.stream_reader import MilepostStreamReader, RefusedStream
 
-        options = SourceOptions.parse(self.options, streaming=True)
-        return MilepostStreamReader(options, chosen_columns(schema, options.view))
+        try:
+            options = SourceOptions.parse(self.options, streaming=True)
+            return MilepostStreamReader(options, chosen_columns(schema, options.view))
+        except MilepostError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from milepost.spark.sink.batch_writer import batch_writer
+        from milepost.spark.worker_errors import said_first
 
-        return batch_writer(self.options, schema, overwrite)
+        with said_first():
+            return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from milepost.spark.sink.stream_writer import stream_writer
+        from milepost.spark.worker_errors import said_first
 
-        return stream_writer(self.options, schema, overwrite)
+        with said_first():
+            return stream_writer(self.options, schema, overwrite)
+
+
+def refuse_table() -> NoReturn:
+    from milepost.errors import InvalidArgument
+
+    raise InvalidArgument(
+        "CREATE TABLE … USING milepost: Spark does not give a table's OPTIONS to the source when the table is read; write "
+        "CREATE TEMPORARY VIEW … USING milepost OPTIONS (path '…', subscribe '…'), or SELECT … FROM … WITH (path = '…')"
+    )
 
 
 def chosen_columns(schema: StructType, view: str) -> Columns:

@@ -4,7 +4,7 @@ Offsets are the connector's, `{"page_visits": {"0": 23}}`, so a checkpoint reads
 Spark's affair; here is decided what lies between two such offsets:
 
     a partition that was not there before     from its first offset on; if that is not 0, what was deleted before is data loss
-    a partition that is gone                  data loss
+    a partition that is gone                  data loss; made again, it is one that was not there before
     offsets that are gone                     data loss, as in a batch query
     a log that ends below what was read       data loss; the query goes on from its new end
 
@@ -28,19 +28,23 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from milepost.clock import SystemClock
+from milepost.errors import MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.spark.admission import Admission
 from milepost.spark.bounds import data_loss, offsets_from_json, offsets_to_json, starting_offsets, within
 from milepost.spark.columns import Columns
 from milepost.spark.group_offsets import GroupOffsets
+from milepost.spark.log_files.memory import Pace
 from milepost.spark.offset_range import OffsetRange
-from milepost.spark.options import SourceOptions
+from milepost.spark.options import PATH, SourceOptions
 from milepost.spark.transport import Split, Transport, open_transport
+from milepost.spark.worker_errors import said_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[TopicPartition, int]
+LOOKS = 3
 
 
 class MilepostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,6 +65,7 @@ class MilepostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Where.
 
+    @said_first()
     def initialOffset(self) -> dict[str, Any]:
         return offsets_to_json(self.driver.initial())
 
@@ -75,10 +80,12 @@ class MilepostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @said_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         is_limited = not isinstance(limit, ReadAllAvailable)
         return offsets_to_json(self.driver.target(offsets_from_json(start), is_limited=is_limited))
 
+    @said_first()
     def prepareForTriggerAvailableNow(self) -> None:
         self.driver.freeze()
 
@@ -87,22 +94,49 @@ class MilepostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # What.
 
+    @said_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [InputPartition(split) for split in self.driver.plan(offsets_from_json(start), offsets_from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         split: Split | None = partition.value
         if split is not None:
-            yield from split.read(self.columns, reuse_buffers=True)
+            with said_first():
+                yield from split.read(self.columns, reuse_buffers=True)
 
     # When it is done.
 
+    @said_first()
     def commit(self, end: dict[str, Any]) -> None:
         self.driver.commit(offsets_from_json(end))
 
     def stop(self) -> None:
         if self._driver is not None:
             self._driver.close()
+
+
+class RefusedStream(MilepostStreamReader):
+    """A stream whose options are wrong. It says so when it is asked where to begin: Spark's process cannot take an error before that, and
+    adds one of its own."""
+
+    def __init__(self, error: MilepostError):
+        self.error = error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"error": self.error}
+
+    @property
+    def driver(self) -> Driver:
+        raise self.error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None
+
+    def stop(self) -> None:
+        return
 
 
 class Driver:
@@ -114,6 +148,8 @@ class Driver:
         self.admission = Admission(options)
         self.groups = GroupOffsets(options) if options.commit_group else None
         self.latest: Offsets = {}
+        # Spark asks again at once when there is nothing new. A broker answers that cheaply; looking at many files would take a core.
+        self.pace = Pace() if options.transport == PATH else None
 
     def close(self) -> None:
         self.transport.close()
@@ -128,10 +164,26 @@ class Driver:
         self.admission.freeze(self._look())
 
     def _look(self) -> Offsets:
-        self.latest = self.transport.latest(self.transport.partitions(self.options.subscription))
+        for attempt in range(LOOKS):
+            there = self.transport.remaining(self.options.subscription)
+            try:
+                self.latest = self.transport.latest(there)
+                break
+            except MilepostError:
+                # A topic that was deleted between the two questions is no fault of the query's.
+                if attempt == LOOKS - 1 or self.transport.remaining(self.options.subscription) == there:
+                    raise
         return self.latest
 
     def target(self, starts: Offsets, *, is_limited: bool) -> Offsets:
+        if self.pace is not None and self.admission.frozen is None:
+            self.pace.before_look()
+        ends = self._target(starts, is_limited=is_limited)
+        if self.pace is not None:
+            self.pace.looked(found=ends != starts)
+        return ends
+
+    def _target(self, starts: Offsets, *, is_limited: bool) -> Offsets:
         latest = self._look()
         for _ in range(self.options.fetch_retries):
             # A leader that was elected a moment ago may not know yet how far everybody has it.
@@ -156,6 +208,11 @@ class Driver:
     def plan(self, starts: Offsets, ends: Offsets) -> list[Split]:
         for partition in sorted(starts.keys() - ends.keys()):
             data_loss(self.options, f"{partition}: gone, offsets from {starts[partition]} on were not read yet")
+        gone = ends.keys() - set(self.transport.remaining(self.options.subscription)) if ends else set()
+        for partition in sorted(gone):
+            wanted = f"offsets {starts.get(partition, 0)} to {ends[partition] - 1} are asked for"
+            data_loss(self.options, f"{partition}: gone, {wanted}")
+        ends = {partition: end for partition, end in ends.items() if partition not in gone}
         if not ends:
             return []
         known = self._with_new(starts, ends)

@@ -1,7 +1,8 @@
 """Which partitions a query reads: named ones, all of some topics, or of every topic whose name matches a pattern.
 
 Exactly one of `assign`, `subscribe` and `subscribePattern` is given, as with the connector. Over files, none of them means every
-topic there is, without the internal ones (`__consumer_offsets`, `__transaction_state`).
+topic there is, without those whose names begin with `__`. A pattern matches Kafka's own topics (`__consumer_offsets`,
+`__transaction_state`) as little as the connector's does: these are read when they are named.
 
 A pattern is a Java regular expression and matches the whole name. Those that topic names call for (`page_.*`, `a|b`, `[a-z]+`,
 `(?i)x`) mean the same in Python; Java's possessive quantifiers and `\\p{Alpha}` do not exist before Python 3.11, or at all, and are
@@ -20,6 +21,7 @@ from milepost.spark.option_values import partition_list
 
 OPTIONS = ("assign", "subscribe", "subscribePattern")
 INTERNAL = "__"
+KAFKAS_OWN = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Subscription:
         if self.topics is not None:
             return topic in self.topics
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return topic not in KAFKAS_OWN and re.fullmatch(self.pattern, topic) is not None
         return not topic.startswith(INTERNAL)
 
     def chosen(self, existing: Iterable[TopicPartition], where: str = "") -> list[TopicPartition]:
@@ -75,7 +77,12 @@ class Subscription:
         if self.topics is not None:
             topics = {partition.topic for partition in there}
             self._refuse([topic for topic in self.topics if topic not in topics], "topic", there, where)
-        return [partition for partition in there if self.wants(partition.topic)]
+        return self.existing(there)
+
+    def existing(self, existing: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Of the partitions there are, without a word about what is named and does not exist (any more)."""
+        named = self.assign
+        return [each for each in sorted(set(existing)) if (each in named if named is not None else self.wants(each.topic))]
 
     def _refuse(self, missing: list[str], what: str, there: list[TopicPartition], where: str) -> None:
         if not missing:

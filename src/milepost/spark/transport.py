@@ -46,7 +46,12 @@ class Transport(abc.ABC):
     """May remember what costs much to find out; every call sees the log as it is then."""
 
     @abc.abstractmethod
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]: ...
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """What is subscribed to; InvalidArgument where something is named and not there."""
+
+    @abc.abstractmethod
+    def remaining(self, subscription: Subscription) -> list[TopicPartition]:
+        """The same for a query that runs: what is named and not there any more is left out."""
 
     @abc.abstractmethod
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...

@@ -30,9 +30,15 @@ rows.selectExpr("key", "value").write.format("milepost").mode("append").option("
 stream = spark.readStream.format("milepost").option("path", data).option("startingOffsets", "earliest").load()
 query = stream.writeStream.format("parquet").option("path", work + "/table").option("checkpointLocation", work + "/checkpoint")
 query.trigger(availableNow=True).start().awaitTermination()
+try:
+    rows.selectExpr("value").write.format("milepost").mode("append").option("path", "copy").option("topic", "t").save()
+    relative = "written"
+except Exception as error:
+    relative = str(error)
 exported = jobs.export(spark, data, "t", work + "/export")
 print("RESULT " + json.dumps({
     "kind": type(spark).__module__,
+    "relative": relative,
     "rows": rows.count(),
     "copied": jobs.read(spark, work + "/copy", "t").count(),
     "streamed": spark.read.parquet(work + "/table").count(),
@@ -103,4 +109,5 @@ def test_everything_goes_through_a_server(server: str, tmp_path: Path) -> None:
     assert found, ran.stderr[-4000:]
     result = json.loads(found[0].removeprefix("RESULT "))
     assert result.pop("kind") == "pyspark.sql.connect.session"
+    assert "path is copy, a relative path" in result.pop("relative")
     assert result == dict.fromkeys(("rows", "copied", "streamed", "exported", "verified"), 150)

@@ -21,7 +21,7 @@ from tests.waiting import PROCESS_PATIENCE, until
 pytestmark = pytest.mark.trouble
 SOURCE = Path(__file__).parents[3] / "src"
 JOB = """
-import json, sys
+import json, os, sys
 from pyspark.sql import functions as f
 import milepost.spark as jobs
 
@@ -39,7 +39,9 @@ def where(offset):
 seen = sorted(row[0] for row in rows.select(where("offset")).distinct().collect())
 copied = rows.selectExpr("key", "value").write.format("milepost").mode("append").option("path", data + "-copy").option("topic", "t")
 copied.option("partitions", 2).save()
+rows.selectExpr("value").write.format("milepost").mode("append").option("path", "relative").option("topic", "t").save()
 result = {
+    "relative": jobs.read(spark, os.path.abspath("relative"), "t").count(),
     "master": spark.sparkContext.master,
     "rows": rows.count(),
     "offsets": rows.agg(f.sum("offset")).collect()[0][0],
@@ -114,6 +116,7 @@ def test_zip_of_the_sources_is_shipped_and_read_with_on_both_workers(master: str
         command += ["--conf", f"{name}={value}"]
     ran = subprocess.run(
         [*command, str(tmp_path / "job.py"), str(tmp_path / "data")],
+        cwd=tmp_path,
         env={**environment(), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -123,7 +126,8 @@ def test_zip_of_the_sources_is_shipped_and_read_with_on_both_workers(master: str
     assert found, ran.stderr[-4000:]
     result = json.loads(found[0].removeprefix("RESULT "))
     records = result["verified"]["records"]
-    assert (result["master"], result["rows"], result["copied"]) == (master, records, records)
+    assert (result["master"], result["rows"], result["copied"], result["relative"]) == (master, records, records, records)
+    assert not list(tmp_path.glob("worker-*/**/.relative.staging"))
     assert result["offsets"] == sum(sum(range(records // 2)) for _ in range(2))
     directories, kernels = zip(*(each.split("|") for each in result["seen"]), strict=True)
     assert {Path(directory).relative_to(tmp_path).parts[0] for directory in directories} == {"worker-0", "worker-1"}

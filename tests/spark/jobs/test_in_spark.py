@@ -132,7 +132,7 @@ def test_compact_finds_the_newest_of_every_key(spark: SparkSession, tmp_path: Pa
 
 def test_compact_leaves_records_without_a_key_alone(spark: SparkSession, tmp_path: Path) -> None:
     write_log(tmp_path / "data", "t", 0, [Batch((b"a", b"b"), keys=(None, b"k"))])
-    with pytest.raises(InvalidArgument, match="1 records have no key"):
+    with pytest.raises(InvalidArgument, match="1 record has no key"):
         milepost.spark.compact(spark, str(tmp_path / "data"), "t")
     assert len(plain_scan(tmp_path / "data" / "t-0").rows) == 2
 

@@ -49,3 +49,14 @@ def test_without_a_directory_no_file_is_written() -> None:
 def test_the_same_inputs_have_the_same_name() -> None:
     assert name_of("load", {"a": 1, "b": None}) == name_of("load", {"b": None, "a": 1})
     assert name_of("load", {"a": 1}) != name_of("load", {"a": 2})
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [({"commits": 1, "files_finished": 1}, "1 commit, 1 file finished"), ({"batches": 1, "keyless": 1}, "1 batch, 1 keyless"),
+     ({"commits": 0, "files": 2}, "0 commits, 2 files")],
+)  # fmt: skip
+def test_one_is_told_in_the_singular(counts, said):
+    with Job("export", {}) as job:
+        job.count(**counts)
+    assert job.result.summary() == f"export: done: {said}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from milepost.codec.crc32c import crc32c
 from milepost.files import Disk
 from milepost.inspect.findings import Report
 from milepost.inspect.verify import verify as walk
@@ -14,6 +15,7 @@ from milepost.spark.jobs.stretch_check import check_stretch
 from milepost.spark.jobs.verify import join
 from milepost.spark.log_files.listing import list_partitions
 from tests.golden_fixture import Golden, index
+from tests.inspect.logs import batch, partition
 
 UNCLEAN = [
     case for case in index() if case.startswith(("unclean/", "transactions/", "compaction/", "idempotence/", "leader_epochs/"))
@@ -40,3 +42,14 @@ def in_one_walk(data: Path) -> list[str]:
 def test_a_golden_directory_gives_the_findings_of_one_walk(case: str, golden: Golden) -> None:
     data = golden(case) / "logdir"
     assert in_stretches(data) == in_one_walk(data)
+
+
+def test_epochs_whose_batches_were_compacted_away_are_no_finding(tmp_path: Path) -> None:
+    segments = [(0, [batch(0, partition_leader_epoch=1)]), (100, [batch(110, partition_leader_epoch=5)])]
+    directory = partition(tmp_path, *segments)
+    (directory / "leader-epoch-checkpoint").write_text("0\n3\n1 0\n4 60\n5 80\n")
+    (directory / f"{100:020d}.snapshot").write_bytes(b"\0\1" + crc32c(bytes(4)).to_bytes(4, "big") + bytes(4))
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    [files] = list_partitions(Disk(), (str(tmp_path),)).partitions.values()
+    assert len(stretches(files, 1)) == 2
+    assert in_stretches(tmp_path) == []

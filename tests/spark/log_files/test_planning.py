@@ -69,6 +69,13 @@ def test_hint_of_tasks_divides_and_keeps_all_offsets(data: Path) -> None:
     assert offsets_of(splits) == [(0, 0, 1800), (1, 0, 90)]
 
 
+@pytest.mark.parametrize("least", range(2, 25))
+def test_hint_of_tasks_is_met_where_the_index_allows_it(data: Path, least: int) -> None:
+    splits = plan(data, minPartitions=least)
+    assert least <= len(splits) <= 2 * least
+    assert offsets_of(splits) == [(0, 0, 1800), (1, 0, 90)]
+
+
 def test_most_records_per_task_are_kept_to_the_offset(data: Path) -> None:
     splits = plan(data, maxRecordsPerPartition=100)
     assert all(sum(each.size for each in split.ranges) <= 100 for split in splits)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
-from milepost.errors import InvalidArgument, KafkaStorage
+from milepost.errors import InvalidArgument, KafkaStorage, PipelineMistakes
 from milepost.files import Disk
+from milepost.spark.pipeline.checking import mistakes
 from milepost.spark.pipeline.definition import parse_pipeline, read_pipeline
+from milepost.spark.pipeline.file_schema import json_schema
 from milepost.spark.pipeline.loading import new_files
 from milepost.spark.pipeline.run import plan
 from milepost.spark.pipeline.state import PipelineState
@@ -48,17 +52,91 @@ def test_sql_may_be_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("name: p", "nam: p", "p.yml: name is missing"),
+        ("name: p", "nam: p", r"p\.yml:2: name is missing"),
         ("- load", "- laod", "stage 1: laod is no stage; is load meant"),
         ("from: events, ", "", r"stage 1 \(load\): from is missing"),
         ("topic: t}", "topic: t, partition: 4}", r"stage 1 \(load\): partition is unknown; is partitions meant"),
-        ("to: [{parquet: out}, {topic: u, key: a}]", "to: [{parquet: out, topic: u}]", "stage 2: to is a list of"),
+        ("to: [{parquet: out}, {topic: u, key: a}]", "to: [{parquet: out, topic: u}]", "to either parquet or topic is expected"),
+        ("key: a}", "key: a, mode: again}", r"stage 2 \(transform\): to, mode is 'again'; replace or append is possible"),
+        ("parquet: out}", "parquet: out, mode: append}", "to, mode is append; a Parquet directory is replaced as a whole"),
+        ("sql:", "stream: true, mode: append, sql:", r"stage 2 \(transform\): mode is append; a stream writes what is new, and has none"),
+        ("from: events", "name: a=b, from: events", "stage 1: name is 'a=b'; a text without = is expected"),
+        (
+            "  - report: {to: out/report.html}",
+            "  - load: {from: ./events, topic: t, format: csv}",
+            "stages 1 and 3 are both called 'load events to t'; give each a name of its own",
+        ),
         ("stages:", "stages: {", "not YAML"),
     ],
 )
 def test_mistakes_are_named(old, new, sentence):
     with pytest.raises(InvalidArgument, match=sentence):
         parse(GOOD.replace(old, new, 1))
+
+
+EVERYTHING_WRONG = """
+name: p
+data: data
+stages:
+  - load: events
+  - load: {from: events, topic: t, partitions: many, compression: brotli, sort: "yes"}
+  - transform: {read: [v], sql: 5, to: [{parquet: out}]}
+  - transform:
+      read: {v: {topic: t, schema: "a int"}}
+      sql: SELECT 1
+      to: [{parquet: lake, key: a}]
+      stream: "no"
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{topic: u}], watermark: {w: [a, 1 hour]}}
+  - export: {topic: t, to: lake, by: week, format: iceberg}
+  - export: {topic: t, to: lake}
+  - export: {topic: u, to: ./lake, topic: v}
+  - verify:
+  - export: {topic: w, to: 5, partitions: true}
+  - [report]
+"""
+
+
+def test_all_mistakes_are_told_in_one_go_each_with_its_line():
+    with pytest.raises(PipelineMistakes) as caught:
+        parse(EVERYTHING_WRONG)
+    assert list(caught.value.lines) == [
+        "p.yml:5: stage 1 (load): is 'events'; a mapping such as {from: events, topic: visits} is expected",
+        "p.yml:6: stage 2 (load): partitions is 'many'; a whole number from 1 is expected",
+        "p.yml:6: stage 2 (load): compression is 'brotli'; none, gzip, snappy, lz4 or zstd is possible",
+        "p.yml:6: stage 2 (load): sort is 'yes'; true or false is expected",
+        "p.yml:7: stage 3 (transform): read is ['v']; a mapping from views to topics is expected",
+        "p.yml:7: stage 3 (transform): sql is 5; a query, or the name of a .sql file is expected",
+        "p.yml:12: stage 4 (transform): stream is 'no'; true or false is expected",
+        "p.yml:13: stage 5 (transform): watermark, w is no view; there are v",
+        "p.yml:14: stage 6 (export): by is 'week'; hour, date or none is possible",
+        "p.yml:14: stage 6 (export): format is 'iceberg'; parquet or delta is possible",
+        "p.yml:16: stage 8 (export): topic stands there twice",
+        "p.yml:16: stage 8 (export): to is ./lake, where stage 7 writes already; name another place",
+        "p.yml:18: stage 10 (export): to is 5; a text is expected",
+        "p.yml:18: stage 10 (export): partitions is unknown",
+        "p.yml:19: stage 11: one kind of stage is expected, such as load: {...}",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "5", "[a]", "name: p\ndata: d\nstages: load", "name: 1\ndata: [d]\nstages: []", "stages: [null]"])
+def test_file_of_another_shape_is_a_sentence(text):
+    with pytest.raises(InvalidArgument, match=r"^p\.yml:"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", [GOOD, (Path(__file__).parents[3] / "examples/page_visits/pipeline.yml").read_text()])
+def test_schema_for_editors_takes_what_is_right_and_refuses_what_is_wrong(text):
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    content = yaml.safe_load(text)
+    assert list(validator.iter_errors(content)) == []
+    for stage in content["stages"]:
+        ((kind, settings),) = stage.items()
+        for wrong in ({**(settings or {}), "nonsense": 1}, "text", [1]):
+            stages = [{kind: wrong}]
+            assert not validator.is_valid({**content, "stages": stages})
+            assert list(mistakes({**content, "stages": stages}))
 
 
 def test_file_that_is_not_there():
@@ -123,7 +201,7 @@ def test_file_that_changed_after_it_was_loaded(tmp_path):
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "a.json").write_text("{}")
     state = PipelineState(str(tmp_path / "w"), Disk())
-    state.note_loaded("1 load", {"a.json": 1})
+    state.note_loaded("load events to t", {"a.json": 1})
     (load, *_) = parse(GOOD, str(tmp_path)).stages
     with pytest.raises(InvalidArgument, match=r"a\.json was loaded with 1 bytes and has 2 now; put new events into new files"):
         new_files(Disk(), load, state)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from milepost.errors import InvalidArgument
+from milepost.errors import InvalidArgument, PipelineMistakes
 from milepost.files import Disk
 from milepost.spark.jobs.job import CheckFailed
 from milepost.spark.pipeline.definition import Pipeline, read_pipeline
@@ -24,7 +24,54 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "page_visits"
-LOAD, SESSIONS, STREAM, EXPORT = "1 load", "3 transform", "5 transform", "6 export"
+LOAD, STREAM, EXPORT = "1 load", "5 transform", "6 export"
+NAMES = (
+    "load events to page_visits",
+    "transform page_visits to out/sessions, sessions",
+    "transform page_visits to out/pages_per_hour",
+    "export page_visits to out/page_visits",
+)
+
+
+WRONG_FOR_SPARK = """
+name: p
+data: data
+stages:
+  - load: {from: events, topic: t, schema: "user strin", key: user}
+  - load: {from: more, topic: t, schema: "user string", key: usr}
+  - transform: {read: {v: {topic: t, schema: "a int b int"}}, sql: SELECT 1, to: [{parquet: out/a}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: SELEC a FROM v, to: [{parquet: out/b}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: SELECT b FROM v, to: [{parquet: out/c}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: DROP VIEW v, to: [{parquet: out/d}]}
+  - transform:
+      read: {v: {topic: t, schema: "a int"}}
+      stream: true
+      watermark: {v: [b, 1 hour]}
+      sql: SELECT a, _offset FROM v;
+      to: [{topic: u, key: c}]
+"""
+
+
+def test_schemas_and_queries_are_checked_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("events", "more"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text('{"user": "u"}')
+    (tmp_path / "p.yml").write_text(WRONG_FOR_SPARK)
+    with pytest.raises(PipelineMistakes) as caught:
+        run(spark, read_pipeline(str(tmp_path / "p.yml")))
+    found = [line.removeprefix(f"{tmp_path}/p.yml:") for line in caught.value.lines]
+    expected = [
+        "5: stage 1 (load): schema is no list of columns such as 'user string, at timestamp': [",
+        "6: stage 2 (load): key is 'usr', which is no column of the schema; there are user",
+        "7: stage 3 (transform): read v: schema is no list of columns such as 'user string, at timestamp': [",
+        "8: stage 4 (transform): sql: [PARSE_SYNTAX_ERROR]",
+        "9: stage 5 (transform): sql: [UNRESOLVED_COLUMN.WITH_SUGGESTION]",
+        "10: stage 6 (transform): sql: [PARSE_SYNTAX_ERROR]",
+        "11: stage 7 (transform): watermark v: 'b' is no column of the view; there are a, _key, _time, _offset",
+        "11: stage 7 (transform): to: key is 'c', which the query does not give; it gives a, _offset",
+    ]
+    assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events", "more", "p.yml"]
 
 
 class Killed(BaseException):
@@ -72,7 +119,7 @@ def test_killed_behind_each_stage_everything_is_there_once(
 ) -> None:
     events = made_events(place, 600)
     pipeline = read_pipeline(str(place / "pipeline.yml"))
-    for stage in (LOAD, SESSIONS, STREAM, EXPORT):
+    for stage in NAMES:
         with monkeypatch.context() as patch, pytest.raises(Killed):
             kill_when_done(patch, stage)
             run(spark, pipeline)

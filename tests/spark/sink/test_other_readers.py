@@ -18,9 +18,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
+from milepost.files import Disk
 from milepost.inspect.verify import verify
 from milepost.spark.sink.commit import Commit
 from milepost.spark.sink.options import SinkOptions
+from milepost.spark.sink.staging import make_staging
 from milepost.spark.sink.task import stage
 from tests.clients.java_tools import JAVA, java_command
 from tests.clients.served import Served
@@ -84,6 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, half in enumerate((made[: ROWS // 2], made[ROWS // 2 :])):
             job = f"{options.staging}/{codec}-{number}"
             tasks = [half[: ROWS // 4], half[ROWS // 4 :]]
+            make_staging(Disk(), str(root / "data"), options.staging)
             staged = [stage([rows(task)], options, job, place, f"{place:06d}-0") for place, task in enumerate(tasks)]
             assert Commit(options, job).run([file for files in staged for file in files]) == ROWS // 2
         for partition in range(PARTITIONS):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,18 @@ import pytest
 
 import milepost
 from milepost.client.connection import Connection
-from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument
-from milepost.files import Disk
+from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, KafkaStorage
+from milepost.files import Disk, HandlePool
 from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import ProduceResponse
 from milepost.record.batches import iter_batches
 from milepost.record.partitioner import partition_for
+from milepost.spark.sink.batch_writer import MilepostWriter
 from milepost.spark.sink.commit import Commit
+from milepost.spark.sink.messages import Written
 from milepost.spark.sink.options import KNOWN, SinkOptions
 from milepost.spark.sink.rows import check_columns
-from milepost.spark.sink.staging import StagedFile, sweep
+from milepost.spark.sink.staging import StagedFile, make_staging, sweep
 from milepost.spark.sink.task import stage
 from milepost.spark.sink.wire import produce
 from tests.spark.rows import read_rows
@@ -38,6 +42,13 @@ def options(path: Path, **given: Any) -> SinkOptions:
     return SinkOptions.parse({"path": str(path), **{name: str(value) for name, value in given.items()}})
 
 
+def staged(batches: list[pa.RecordBatch], chosen: SinkOptions, job: str, task: int, attempt: str) -> tuple[StagedFile, ...]:
+    """As the driver and one of its tasks do it."""
+    assert chosen.path is not None
+    make_staging(Disk(), chosen.path, chosen.staging)
+    return stage(batches, chosen, job, task, attempt)
+
+
 def write(
     path: Path,
     batches: list[pa.RecordBatch],
@@ -49,7 +60,7 @@ def write(
 ) -> int:
     chosen = options(path, **given)
     place = f"{chosen.staging}/{job}"
-    files = stage(batches, chosen, place, 0, "000000-0")
+    files = staged(batches, chosen, place, 0, "000000-0")
     return Commit(chosen, place).run(files, query, batch)
 
 
@@ -94,6 +105,22 @@ def test_partition_column_goes_first(tmp_path):
     assert sorted((partition, value) for partition, _, _, value, _ in read(data)) == sorted(
         [(3, b"1"), (partition_for(b"a", 4), b"2")]
     )
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_few_descriptors_for_many_threads_put_every_record_into_its_own_partition(tmp_path, monkeypatch, attempt):
+    """Each partition is appended to by one of 64 threads, and no more than 8 files are meant to be open."""
+    monkeypatch.setattr("milepost.log.manager.HandlePool", partial(HandlePool, limit=8))
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    data, partitions, count = tmp_path / "data", 64, 64 * 120
+    given = {"topic": "t", "partitions": partitions, "segmentBytes": 16384, "kafka.batch.size": 512}
+    values = [b"%04d %d" % (number % partitions, number) + b"." * 200 for number in range(count)]
+    for _ in range(2):
+        write(data, rows(value=values, partition=[number % partitions for number in range(count)]), **given)
+    found: dict[int, list[bytes]] = {}
+    for partition, _, _, value, _ in read(data):
+        found.setdefault(partition, []).append(value)
+    assert found == {partition: values[partition::partitions] * 2 for partition in range(partitions)}
 
 
 @pytest.mark.parametrize("partition", [-1, 4])
@@ -187,13 +214,13 @@ def test_commit_that_was_interrupted_anywhere_is_finished_once(tmp_path, monkeyp
     given = {"topic": "t", "partitions": 2, "kafka.batch.size": "100"}
     chosen = options(data, **given)
     job = f"{chosen.staging}/q-1"
-    files = stage(batches, chosen, job, 0, "000000-0")
+    files = staged(batches, chosen, job, 0, "000000-0")
     kill_after_appends(monkeypatch, stop_after)
     with pytest.raises(Killed):
         Commit(chosen, job).run(files, "q", 1)
     monkeypatch.undo()
     assert [row[3] for row in read(data)] == [b"before"], "nothing of an unfinished batch is seen"
-    again = stage(batches, chosen, job, 0, "000000-1")
+    again = staged(batches, chosen, job, 0, "000000-1")
     assert Commit(chosen, job).run(again, "q", 1) == 40
     assert sorted(row[3] for row in read(data)) == sorted([b"before", *(value.encode() for value in values)])
     assert not Path(job).exists()
@@ -220,7 +247,7 @@ def test_what_an_interrupted_write_of_another_job_left_is_cut_off(tmp_path, monk
     write(data, rows(value=["before"]), **given)
     chosen = options(data, **given)
     job = f"{chosen.staging}/dead"
-    files = stage(rows(value=[f"{number}" for number in range(40)]), chosen, job, 0, "000000-0")
+    files = staged(rows(value=[f"{number}" for number in range(40)]), chosen, job, 0, "000000-0")
     kill_after_appends(monkeypatch, stop_after)
     with pytest.raises(Killed):
         Commit(chosen, job).run(files)
@@ -245,7 +272,7 @@ def test_commit_that_was_named_but_not_shown_yet_is_shown_by_whoever_comes_next(
     monkeypatch.undo()
     assert [row[3] for row in read(data)] == [b"before"]
     chosen = options(data, topic="t")
-    files = stage(rows(value=["1", "2"]), chosen, f"{chosen.staging}/{again}", 0, "000000-1")
+    files = staged(rows(value=["1", "2"]), chosen, f"{chosen.staging}/{again}", 0, "000000-1")
     assert Commit(chosen, f"{chosen.staging}/{again}").run(files, "q", 0) == 0
     assert [row[3] for row in read(data)] == [b"before", b"1", b"2"]
 
@@ -278,7 +305,7 @@ def test_what_was_staged_long_ago_is_swept(tmp_path):
     from milepost.clock import ManualClock, SystemClock
 
     chosen = options(tmp_path / "data", topic="t")
-    stage(rows(value=["1"]), chosen, f"{chosen.staging}/old", 0, "000000-0")
+    staged(rows(value=["1"]), chosen, f"{chosen.staging}/old", 0, "000000-0")
     sweep(Disk(), chosen.staging, SystemClock())
     assert (Path(chosen.staging) / "old").exists()
     sweep(Disk(), chosen.staging, ManualClock(SystemClock().now_ms() + 25 * 3600 * 1000))
@@ -384,9 +411,8 @@ def test_options_that_the_connector_takes_are_taken(caplog):
     with caplog.at_level(logging.WARNING, "milepost.spark"):
         SinkOptions.parse({"kafka.bootstrap.servers": "h:1", **given})
     assert caplog.text == ""
-    with caplog.at_level(logging.WARNING, "milepost.spark"):
+    with pytest.raises(InvalidArgument, match="option mergeschema is unknown"):
         SinkOptions.parse({"path": "a", "mergeSchema": "true"})
-    assert "option mergeschema is unknown and has no effect" in caplog.text
 
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if name not in ("checkpointLocation", "queryName")])
@@ -397,5 +423,55 @@ def test_every_option_stands_in_the_table_of_the_page(name):
 
 def test_staged_files_are_named_by_partition(tmp_path):
     chosen = options(tmp_path / "data", topic="t", partitions=2)
-    (file,) = stage(rows(value=["1"], partition=[1]), chosen, f"{chosen.staging}/job", 0, "000000-7")
+    (file,) = staged(rows(value=["1"], partition=[1]), chosen, f"{chosen.staging}/job", 0, "000000-7")
     assert file == StagedFile(TopicPartition("t", 1), f"{chosen.staging}/job/000000-7/t-1.log", Path(file.path).stat().st_size, 1)
+
+
+# Where it is written to.
+
+
+def test_relative_path_means_the_directory_of_the_driver(tmp_path, monkeypatch):
+    driver, executor = tmp_path / "driver", tmp_path / "executor"
+    driver.mkdir()
+    executor.mkdir()
+    monkeypatch.chdir(driver)
+    chosen = SinkOptions.parse({"path": "data", "topic": "t", "stagingPath": "../staged"})
+    writer = MilepostWriter(chosen)
+    monkeypatch.chdir(executor)
+    files = stage(rows(value=["1"]), chosen, writer.job, 0, "000000-0")
+    assert list(executor.iterdir()) == []
+    Commit(chosen, writer.job).run(files)
+    assert [row[-2] for row in read(driver / "data")] == [b"1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["driver", "executor", "staged"]
+
+
+@pytest.mark.parametrize("option", ["path", "stagingPath"])
+def test_relative_path_is_refused_over_spark_connect(tmp_path, monkeypatch, option):
+    monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", "b201913e-d6cb-4c10-841b-820e6d040eaa")
+    given = {"path": str(tmp_path / "data"), "topic": "t"}
+    with pytest.raises(InvalidArgument, match=f"{option} is here, a relative path, .*Spark Connect.*give an absolute path"):
+        SinkOptions.parse({**given, option: "here"})
+    assert SinkOptions.parse(given).path == given["path"]
+
+
+def test_executor_without_the_directory_says_so_and_leaves_nothing(tmp_path):
+    chosen = options(tmp_path / "data", topic="t")
+    with pytest.raises(KafkaStorage, match=f"{tmp_path}/.data.staging: .*the driver made it.*mount"):
+        stage(rows(value=["1"]), chosen, f"{chosen.staging}/job", 0, "000000-0")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_driver_that_does_not_see_what_was_staged_says_so(tmp_path):
+    chosen = options(tmp_path / "data", topic="t")
+    writer = MilepostWriter(chosen)
+    files = stage(rows(value=["1"]), chosen, writer.job, 0, "000000-0")
+    os.unlink(files[0].path)
+    with pytest.raises(KafkaStorage, match=f"{files[0].path}: staged by a task.*the driver does not see it.*Mount"):
+        writer.commit([Written(1, files)])
+    assert not (tmp_path / "data" / "t-0").exists()
+
+
+def test_directory_that_would_be_made_nowhere_is_named_before_anything_runs(tmp_path):
+    chosen = options(tmp_path / "missing" / "data", topic="t")
+    with pytest.raises(KafkaStorage, match=f"{tmp_path}/missing/data: there is no directory {tmp_path}/missing"):
+        MilepostWriter(chosen)

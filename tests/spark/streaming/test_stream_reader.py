@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import milepost
@@ -21,7 +24,7 @@ from milepost.spark.columns import Columns
 from milepost.spark.options import SourceOptions
 from milepost.spark.stream_reader import MilepostStreamReader
 from tests.spark.logs import many_batches, write_log
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 COLUMNS = Columns.of("records", False)
 
@@ -136,6 +139,80 @@ def test_partition_that_is_gone_is_data_loss(transport):
         stream.trigger()
     forgiving = transport({"t": {"0": 110, "1": 30, "7": 5}}, failOnDataLoss="false")
     assert len(forgiving.trigger()) == 10
+
+
+@pytest.fixture(params=["path", "wire"])
+def made_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """A broker with 10 records in `t`, and a stream that has read them, over its files or over the wire."""
+    streams: list[Stream] = []
+    # The end of the log counts: high watermarks are checkpointed later.
+    with milepost.Broker(tmp_path) as running:
+        place = {"kafka.bootstrap.servers": running.bootstrap_servers} if request.param == "wire" else {"path": tmp_path}
+
+        def produce(count: int) -> None:
+            producer = Producer({"bootstrap.servers": running.bootstrap_servers, "acks": "all", "log_level": 0})
+            for number in range(count):
+                producer.produce("t", b"%d" % number)
+            assert producer.flush(PATIENCE) == 0
+
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("t", 1, 1), NewTopic("other", 1, 1)])["t"].result(PATIENCE)
+        produce(10)
+
+        def begin(**options: Any) -> tuple[Stream, Callable[[], None], Callable[[int], None]]:
+            given = {**place, "subscribe": "t", "startingOffsets": "earliest", "endOfLog": "logEnd", **options}
+            streams.append(Stream(given))
+            assert len(streams[-1].trigger()) == 10
+
+            def delete() -> None:
+                admin.delete_topics(["t"])["t"].result(PATIENCE)
+                until(lambda: not (tmp_path / "t-0").exists())
+
+            def make(count: int) -> None:
+                admin.create_topics([NewTopic("t", 1, 1)])["t"].result(PATIENCE)
+                produce(count)
+
+            return streams[-1], delete, make
+
+        yield begin
+        for stream in streams:
+            stream.reader.stop()
+
+
+def test_stream_whose_topic_is_deleted_goes_on_when_it_is_made_again(made_again, caplog):
+    stream, delete, make = made_again(failOnDataLoss="false")
+    delete()
+    assert stream.trigger() == []
+    assert stream.trigger() == []
+    assert "data loss: t-0: gone, offsets from 10 on were not read yet" in caplog.text
+    make(4)
+    assert stream.trigger() == [("t", 0, offset) for offset in range(4)]
+
+
+def test_deleted_topic_of_a_stream_is_named_as_data_loss(made_again):
+    stream, delete, make = made_again()
+    delete()
+    with pytest.raises(OffsetOutOfRange, match="data loss: t-0: gone, offsets from 10 on were not read yet"):
+        stream.trigger()
+    make(4)
+    with pytest.raises(OffsetOutOfRange, match="data loss: t-0: was read up to 9, and the log ends at 3"):
+        stream.trigger()
+
+
+def test_topic_that_is_gone_before_its_tasks_are_planned_is_data_loss(made_again):
+    stream, delete, _ = made_again(failOnDataLoss="false")
+    delete()
+    assert stream.reader.partitions({"t": {"0": 5}}, {"t": {"0": 10}}) == []
+    strict = MilepostStreamReader(dataclasses.replace(stream.reader.options, fail_on_data_loss=True), COLUMNS)
+    with pytest.raises(OffsetOutOfRange, match="data loss: t-0: gone, offsets 5 to 9 are asked for"):
+        strict.partitions({"t": {"0": 5}}, {"t": {"0": 10}})
+    strict.stop()
+
+
+def test_topic_that_never_was_is_still_a_mistake(tmp_path):
+    write_log(tmp_path, "t", 0, list(many_batches(1)))
+    with pytest.raises(InvalidArgument, match=r"there is no topic visits in .*; topics there: t"):
+        Stream({"path": tmp_path, "subscribe": "visits"})
 
 
 def test_log_that_was_cut_is_data_loss(transport):

@@ -93,6 +93,13 @@ def test_topic_that_does_not_exist_is_named_and_not_created(broker):
         read_rows(options(broker, subscribe="visit"))
 
 
+def test_topics_that_are_there_are_named(broker):
+    with pytest.raises(InvalidArgument, match=r"there is no topic visit in .*; topics there: empty, visits$"):
+        read_rows(options(broker, subscribe="visit"))
+    with pytest.raises(InvalidArgument, match=r"there is no partition nope-3 in .*; topics there: empty, visits$"):
+        read_rows({"kafka.bootstrap.servers": broker.bootstrap_servers, "assign": '{"nope":[3]}'})
+
+
 def test_offsets_that_are_gone_are_data_loss(tmp_path):
     write_log(tmp_path, "t", 0, list(many_batches(10)))
     with milepost.Broker(tmp_path) as running:

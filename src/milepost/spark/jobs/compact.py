@@ -22,6 +22,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument
 from milepost.files import Disk, remove_file
@@ -34,6 +35,7 @@ from milepost.segment.segment import Segment
 from milepost.spark.jobs.compact_task import Compacted, CompactTask, OldSegment, compact_group
 from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
+from milepost.spark.paths import absolute
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.staging import remove_tree
 
@@ -64,7 +66,7 @@ def compact(
         job.count(
             partitions=0, segments_before=0, segments_after=0, records_read=0, records_kept=0, bytes_read=0, bytes_written=0
         )
-        logs = LogManager(BrokerConfig.parse({"log.dirs": data}), {topic: dict(config or {}) for topic in wanted})
+        logs = LogManager(BrokerConfig.parse({"log.dirs": absolute(data, "data")}), {topic: dict(config or {}) for topic in wanted})
         logs.startup()
         try:
             _Compaction(spark, disk, logs, data, job, progress).run(wanted, drop_keyless)
@@ -81,7 +83,7 @@ class _Compaction:
         self.data = data
         self.job = job
         self.progress = progress
-        beside = SinkOptions(data.rstrip("/"), None).staging
+        beside = SinkOptions(absolute(data, "data"), None).staging
         self.staging = f"{beside}/{STAGING}{job.id}"
         self._sweep(beside)
 
@@ -115,7 +117,6 @@ class _Compaction:
 
     def _plans(self, topics: set[str]) -> list[Plan]:
         named = {name for directory in self.logs.directories for name in directory.high_watermarks}
-        cleaned = self.logs.cleaner_offsets()
         found = []
         for partition, log in sorted(self.logs.logs.items()):
             if partition.topic not in topics:
@@ -124,7 +125,7 @@ class _Compaction:
                 log.update_high_watermark(log.end_offset)  # a log without a checkpoint was put there whole
             if log.segments.active.size and log.last_stable_offset == log.end_offset:
                 log.roll()
-            work = measure(log, cleaned.get(partition))
+            work = measure(log, self.logs.cleaner_offset(partition))
             if work.cleanable_bytes:
                 found.append(make_plan(work))
         self.job.count(partitions=len(found))
@@ -146,7 +147,8 @@ class _Compaction:
         self.job.count(keyless=without)
         if without and not drop_keyless:
             raise InvalidArgument(
-                f"{without} records have no key, and compaction would drop them: drop_keyless (--drop-keyless) says that they may go"
+                f"{counted(without, 'record')} {'has' if without == 1 else 'have'} no key, and compaction would drop what has none: "
+                "drop_keyless (--drop-keyless) says that it may go"
             )
 
     def _rows(self, plans: Sequence[Plan]) -> DataFrame:

@@ -29,6 +29,7 @@ from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
+from milepost.spark.paths import absolute
 from milepost.spark.transport import Transport, open_transport
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def export(
         make_directories(disk, target)
         lock = DirectoryLock(target, disk)
         try:
-            _Export(spark, disk, target, options, settings, codec, commit_bytes, job, progress).run()
+            _Export(spark, disk, absolute(target, "target"), options, settings, codec, commit_bytes, job, progress).run()
         finally:
             lock.release()
     return job.result

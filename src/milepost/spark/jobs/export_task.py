@@ -2,7 +2,8 @@
 
 Rows go from the log to Arrow to Parquet within the worker. Row groups are about 64 MB; only columns that repeat (topic, partition, …) are
 encoded as dictionaries: trying it on keys and values costs more than it saves. A task keeps at most `MOST_FILES` files open; when times
-are all over the place, an hour that was closed gets a second file.
+are all over the place, an hour that was closed gets a second file. Where the worker's memory is limited, rows that wait for their row group
+take an eighth of what is left at most: row groups are smaller then.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from milepost.spark.jobs.export_state import ExportedFile
 from milepost.spark.jobs.hours import by_hour, start_of
 from milepost.spark.jobs.job import make_directories
 from milepost.spark.transport import Split
+from milepost.spark.worker_memory import headroom
 
 GROUP_BYTES, GROUP_ROWS = 64 << 20, 1 << 20
 MOST_FILES = 64
@@ -88,21 +90,39 @@ class _Exporter:
         # Another attempt at the same task may be writing, too.
         self.directory = f"{task.staging}/{task.number:06d}-{uuid.uuid4().hex[:8]}"
         make_directories(self.disk, f"{task.target}/{self.directory}")
+        left = headroom()
+        self.most_waiting = None if left is None else left // 8
+        self.waiting = 0
+        """Bytes of the batches that wait: a part of one keeps all of it, until the rows of all files are written."""
         self.open: dict[tuple[str | None, ...], _File] = {}
         self.done: list[ExportedFile] = []
 
     def run(self) -> Exported:
         rows = 0
-        for batch in self.task.split.read(self.read):
+        is_limited = self.most_waiting is not None
+        for batch in self.task.split.read(self.read, reuse_buffers=is_limited):
+            if is_limited:
+                # A batch reserves several times what it fills; a copy takes no more than its rows.
+                batch = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
             rows += batch.num_rows
             # Only the columns that are wanted go on; the timestamp may have been read just to know the hour.
             kept = batch.select(list(self.task.columns))
             for hour, part in by_hour(kept, batch.column("timestamp")):
                 self._file(hour).add(part)
+            self._stay_within(batch)
         while self.open:
             self._close(next(iter(self.open)))
         self.disk.sync_directory(f"{self.task.target}/{self.directory}")
         return Exported(tuple(self.done), rows)
+
+    def _stay_within(self, batch: pa.RecordBatch) -> None:
+        if self.most_waiting is None:
+            return
+        self.waiting += batch.nbytes
+        if self.waiting >= self.most_waiting:
+            for file in self.open.values():
+                file.flush()
+            self.waiting = 0
 
     def _values(self, hour: int | None) -> dict[str, str | None]:
         if self.task.partition_by == NONE:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,10 +66,18 @@ class JobResult:
         }  # fmt: skip
 
     def summary(self) -> str:
-        numbers = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in self.counts.items())
+        numbers = ", ".join(f"{value:,} {_noun(name, value)}" for name, value in self.counts.items())
         passed = sum(check[1] for check in self.checks)
         checked = f"; {passed} of {len(self.checks)} checks passed" if self.checks else ""
         return f"{self.job}: {self.outcome}: {numbers}{checked}"
+
+
+def _noun(name: str, number: int) -> str:
+    """`commits`, `files finished`; one of them is a `commit`, a `file finished`."""
+    noun, *rest = name.split("_")
+    if number == 1:
+        noun = re.sub(r"(?<=ch)es$|(?<!s)s$", "", noun) if not noun.endswith("ies") else f"{noun[:-3]}y"
+    return " ".join([noun, *rest])
 
 
 class Job:

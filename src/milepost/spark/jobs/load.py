@@ -20,6 +20,7 @@ from milepost.files import Disk
 from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, make_topic, name_of
 from milepost.spark.jobs.job import NOTHING, Job, JobResult
 from milepost.spark.jobs.tasks import Progress, nobody_watches, watching
+from milepost.spark.paths import absolute
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,8 +72,9 @@ def load(
             table = read_files(spark, paths, format, schema, options) if frame is None else frame
             rows = as_records(table, columns, sort)
             sink = {
-                "path": data, "topic": topic, "partitions": partitions, "segmentBytes": segment_bytes, "kafka.compression.type": codec,
-                "commitId": f"{name}:{BATCH}", **({} if timestamp is None else {"timestampColumn": TIMESTAMP}),
+                "path": absolute(data, "data"), "topic": topic, "partitions": partitions, "segmentBytes": segment_bytes,
+                "kafka.compression.type": codec, "commitId": f"{name}:{BATCH}",
+                **({} if timestamp is None else {"timestampColumn": TIMESTAMP}),
             }  # fmt: skip
             make_topic(Disk(), data, topic, partitions, segment_bytes)
             before = ends_of(data, {topic})

@@ -27,6 +27,7 @@ class Checked:
     stretch: Stretch
     report: Report
     next_offset: int
+    last_offset: int
     changes: list[EpochChange] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     lost: set[Gap] = field(default_factory=set)
@@ -52,6 +53,7 @@ class StretchCheck(PartitionCheck):
             stretch,
             self.report,
             state.next_offset,
+            state.last_offset,
             state.changes,
             state.gaps,
             state.lost,
@@ -84,13 +86,15 @@ class StretchCheck(PartitionCheck):
                 self.report.add(Finding(file, what, "compare with another replica"))
                 state.epochs_fall = True
             elif change.epoch > state.last_epoch:
-                state.changes.append(change if change.previous >= 0 else replace(change, previous=state.last_epoch))
+                before = {"previous": state.last_epoch, "last_offset": state.last_offset}
+                state.changes.append(change if change.previous >= 0 else replace(change, **before))
                 state.last_epoch = change.epoch
         state.gaps += part.gaps
         state.lost |= part.lost
         state.looks_compacted = state.looks_compacted or part.looks_compacted
         state.epochs_fall = state.epochs_fall or part.epochs_fall
         state.next_offset = max(state.next_offset, part.next_offset)
+        state.last_offset = max(state.last_offset, part.last_offset)
 
 
 def check_stretch(stretch: Stretch, headers_only: bool) -> Checked:

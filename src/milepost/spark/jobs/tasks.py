@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from milepost.errors import MilepostError
+from milepost.errors import KafkaStorage, MilepostError
+from milepost.spark.worker_memory import too_little
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +66,8 @@ def run_tasks(spark: SparkSession, tasks: Sequence[T], work: Callable[[T], R], p
 def _attempt(work: Callable[[T], R], task: T) -> tuple[str, R | MilepostError]:
     try:
         return DONE, work(task)
+    except MemoryError as error:
+        return FAILED, KafkaStorage(too_little(error))
     except MilepostError as error:
         try:
             pickle.loads(pickle.dumps(error))

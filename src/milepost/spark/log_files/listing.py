@@ -30,12 +30,15 @@ from milepost.log import epochs
 from milepost.log.epochs import LeaderEpochCache
 from milepost.log.partition_name import TopicPartition, parse_directory_name
 from milepost.segment import names
+from milepost.spark.log_files.memory import Remembered
 
 HARMLESS = (
     FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.SNAPSHOT, FileKind.LEADER_EPOCHS,
     FileKind.PARTITION_METADATA,
 )  # fmt: skip
 OF_A_DATA_DIRECTORY = (FileKind.CHECKPOINT, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
+
+EXPECTED = "name a data directory, or a partition directory such as page_visits-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class SegmentFile:
     size: int
     inode: int
     device: int
+    mtime_ns: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,25 @@ class Listing:
     skipped: list[Skipped] = field(default_factory=list)
 
 
+class ListingMemory:
+    """What the listings of one stream have in common; only for the same paths and topics."""
+
+    def __init__(self, disk: Disk):
+        self.roots: Remembered[list[tuple[TopicPartition, str]]] = Remembered(disk)
+        self.directories: Remembered[PartitionFiles] = Remembered(disk)
+
+
 def list_partitions(
-    disk: Disk, paths: tuple[str, ...], follow_symlinks: bool = False, wants: Callable[[str], bool] = lambda topic: True
+    disk: Disk,
+    paths: tuple[str, ...],
+    follow_symlinks: bool = False,
+    wants: Callable[[str], bool] = lambda topic: True,
+    memory: ListingMemory | None = None,
 ) -> Listing:
-    """Everything below the paths, of the topics that are wanted. OSError becomes KafkaStorage: what cannot be read is not left out."""
-    lister = _Lister(disk, follow_symlinks, wants)
+    """Everything below the paths, of the topics that are wanted. OSError becomes KafkaStorage: what cannot be read is not left out.
+
+    With a memory, what was skipped is named by the first listing only. Links that are followed are looked at each time."""
+    lister = _Lister(disk, follow_symlinks, wants, None if follow_symlinks else memory)
     for path in paths:
         try:
             lister.add(path.rstrip("/") or "/")
@@ -93,9 +111,15 @@ def list_partitions(
     return lister.listing()
 
 
+def is_data_directory(disk: Disk, path: str) -> bool:
+    """Whether a broker has been here, if there is no partition (yet)."""
+    return any(read_name(name).kind in OF_A_DATA_DIRECTORY for name in disk.listdir(path))
+
+
 class _Lister:
-    def __init__(self, disk: Disk, follow_symlinks: bool, wants: Callable[[str], bool]):
+    def __init__(self, disk: Disk, follow_symlinks: bool, wants: Callable[[str], bool], memory: ListingMemory | None):
         self.disk = disk
+        self.memory = memory
         self.follow_symlinks = follow_symlinks
         self.wants = wants
         self.replicas: dict[TopicPartition, list[PartitionFiles]] = {}
@@ -103,48 +127,87 @@ class _Lister:
 
     def add(self, path: str) -> None:
         """A path that a person named; a link counts as what it leads to."""
-        root = self.disk.resolve(path)
+        try:
+            root = self.disk.resolve(path)
+        except FileNotFoundError as error:
+            raise KafkaStorage(f"{path}: {error.strerror}; {EXPECTED}") from error
         if not stat.S_ISDIR(self.disk.stat(root).st_mode):
-            raise KafkaStorage(f"{path}: not a directory; name a data directory, or a partition directory such as page_visits-0")
+            raise KafkaStorage(f"{path}: not a directory; {EXPECTED}")
+        found = (
+            self._partitions_in(root) if self.memory is None else self.memory.roots.get(root, lambda: self._partitions_in(root))
+        )
+        for partition, directory in found:
+            # A partition that is deleted is none.
+            with contextlib.suppress(FileNotFoundError):
+                self._add_partition(partition, directory, root)
+
+    def _partitions_in(self, root: str) -> list[tuple[TopicPartition, str]]:
         listed = self.disk.listdir(root)
         partition = _live_partition(posixpath.basename(root))
         if partition is not None and (any(is_log_name(name) for name in listed) or not self._holds_partitions(root, listed)):
-            self._add_partition(partition, root, root, listed)
-            return
+            return [(partition, root)]
+        found = []
         for name in sorted(listed):
-            # A name that is gone by now, such as the temporary file of a checkpoint, was none of ours; a partition that is deleted is none.
+            # A name that is gone by now, such as the temporary file of a checkpoint, was none of ours.
             with contextlib.suppress(FileNotFoundError):
-                self._add_entry(root, name)
+                entry = self._entry(root, name)
+                if entry is not None:
+                    found.append(entry)
+        return found
 
     def _holds_partitions(self, root: str, listed: list[str]) -> bool:
         named = (f"{root}/{name}" for name in listed if _live_partition(name))
         return any(self.disk.exists(path) and stat.S_ISDIR(self.disk.stat(path).st_mode) for path in named)
 
-    def _add_entry(self, root: str, name: str) -> None:
+    def _entry(self, root: str, name: str) -> tuple[TopicPartition, str] | None:
         path = f"{root}/{name}"
         mode = self.disk.stat(path).st_mode
         if stat.S_ISLNK(mode):
             target = self._followed(path, root)
             if target is None:
-                return
+                return None
             path, mode = target, self.disk.stat(target).st_mode
         if not stat.S_ISDIR(mode):
             if read_name(name).kind not in OF_A_DATA_DIRECTORY:
                 self._skip(path, f"not a partition directory but {_kind(mode)}")
-            return
+            return None
         try:
             partition, suffix = parse_directory_name(name)
         except KafkaStorage:
             self._skip(path, "not a partition directory: its name is not TOPIC-PARTITION")
-            return
+            return None
         if suffix:
             self._skip(path, f"a directory marked -{suffix}")
-        elif self.wants(partition.topic):
-            self._add_partition(partition, path, root, self.disk.listdir(path))
+            return None
+        return (partition, path) if self.wants(partition.topic) else None
 
-    def _add_partition(self, partition: TopicPartition, directory: str, root: str, listed: list[str]) -> None:
+    def _add_partition(self, partition: TopicPartition, directory: str, root: str) -> None:
+        if self.memory is None:
+            found = self._files_in(partition, directory, root)
+        else:
+            found = self.memory.directories.get(directory, lambda: self._files_in(partition, directory, root))
+            if not self._see_growth(found):
+                found = self._files_in(partition, directory, root)
+        self.replicas.setdefault(partition, []).append(found)
+
+    def _see_growth(self, found: PartitionFiles) -> bool:
+        """Of the last segment, which alone grows in place; whether it is still there."""
+        if not found.segments:
+            return True
+        last = found.segments[-1]
+        try:
+            status = self.disk.stat(last.path)
+        except FileNotFoundError:
+            return False
+        if (status.st_size, status.st_mtime_ns, status.st_ino) != (last.size, last.mtime_ns, last.inode):
+            found.segments[-1] = SegmentFile(
+                last.base_offset, last.path, status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns
+            )
+        return True
+
+    def _files_in(self, partition: TopicPartition, directory: str, root: str) -> PartitionFiles:
         found = PartitionFiles(partition, directory, posixpath.dirname(directory))
-        for name in sorted(listed):
+        for name in sorted(self.disk.listdir(directory)):
             read = read_name(name)
             if is_log_name(name):
                 self._add_segment(found, name, root)
@@ -155,7 +218,7 @@ class _Lister:
                 self._skip(f"{directory}/{name}", what)
         found.segments.sort(key=lambda segment: segment.base_offset)
         found.snapshots.sort()
-        self.replicas.setdefault(partition, []).append(found)
+        return found
 
     def _add_segment(self, found: PartitionFiles, name: str, root: str) -> None:
         path = f"{found.directory}/{name}"
@@ -172,7 +235,7 @@ class _Lister:
             self._skip(path, f"named like a segment but {_kind(status.st_mode)}")
             return
         base_offset = int(name[: -len(names.LOG)])
-        found.segments.append(SegmentFile(base_offset, path, status.st_size, status.st_ino, status.st_dev))
+        found.segments.append(SegmentFile(base_offset, path, status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns))
 
     def _followed(self, path: str, root: str) -> str | None:
         if not self.follow_symlinks:

@@ -1,8 +1,8 @@
 """Reading a log from its files: which partitions, from where to where, in which tasks.
 
-Every call lists the directories again, so a stream sees new segments and partitions, unless the transport is told to hold still; what
-is remembered between calls is where the active segment ended and which transactions were open there, and both are checked against the
-file before they are used.
+Every call looks at the directories again, so a stream sees new segments and partitions, unless the transport is told to hold still. What
+is remembered between calls (`memory`: which files there are; where the active segment ended; which transactions were open there) is
+checked against the files before it is used.
 
 The end of a partition is the checkpointed high watermark of its data directory where that names it, and otherwise the last whole batch:
 a copied or an embedded log has no checkpoint, and nobody else's records in it. Records between the two are mentioned once.
@@ -20,8 +20,17 @@ from milepost.files import Disk
 from milepost.log.directory import DataDirectory
 from milepost.log.partition_name import TopicPartition
 from milepost.segment import names
-from milepost.spark.log_files.listing import Listing, PartitionFiles, list_partitions
+from milepost.spark.log_files.listing import (
+    EXPECTED,
+    Listing,
+    ListingMemory,
+    PartitionFiles,
+    SegmentFile,
+    is_data_directory,
+    list_partitions,
+)
 from milepost.spark.log_files.log_end import LogEnd, find_log_end
+from milepost.spark.log_files.memory import Remembered, is_settled
 from milepost.spark.log_files.piece import Piece
 from milepost.spark.log_files.planning import cut, end_after, pack, pieces_of, share_of
 from milepost.spark.log_files.read_settings import ReadSettings
@@ -37,6 +46,8 @@ logger = logging.getLogger("milepost.spark")
 T = TypeVar("T")
 
 ATTEMPTS = 3
+SMALLER_SHARES = 12
+"""How often tasks are made anew, of three quarters of the bytes, until there are as many as minPartitions asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,11 @@ class LogFilesTransport(Transport):
         self._open: dict[TopicPartition, OpenTransactions] = {}
         self._told: set[TopicPartition] = set()
         self._held: Listing | None = None
+        self._is_nothing_told = False
+        self._memory = ListingMemory(self.disk)
+        self._owners: Remembered[DataDirectory] = Remembered(self.disk)
+        self._sure: dict[TopicPartition, LogEnd] = {}
+        """Ends of files that had not been written to for a while: they hold as long as size and time of the file do."""
 
     # What is there.
 
@@ -70,16 +86,38 @@ class LogFilesTransport(Transport):
         return self._list() if self._held is None else self._held
 
     def _list(self) -> Listing:
-        return list_partitions(self.disk, self.options.paths, self.options.follow_symlinks, self.options.subscription.wants)
+        return list_partitions(
+            self.disk, self.options.paths, self.options.follow_symlinks, self.options.subscription.wants, self._memory
+        )
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
         where = ", ".join(self.options.paths)
         try:
-            return subscription.chosen(self.listing().partitions, where)
+            found = subscription.chosen(self.listing().partitions, where)
+            if not found:
+                self._tell_nothing(where)
+            return found
         except InvalidArgument:
             # The sentence names the topics that are there, which costs a look at all of them.
             everything = list_partitions(self.disk, self.options.paths, self.options.follow_symlinks)
             return subscription.chosen(everything.partitions, where)
+
+    def remaining(self, subscription: Subscription) -> list[TopicPartition]:
+        return subscription.existing(self.listing().partitions)
+
+    def _tell_nothing(self, where: str) -> None:
+        """No rows without a word would look like an empty log. A stream may wait for what comes."""
+        everything = list_partitions(self.disk, self.options.paths, self.options.follow_symlinks).partitions
+        if not everything and not any(is_data_directory(self.disk, path) for path in self.options.paths):
+            sentence = f"{where}: there is no partition in it; {EXPECTED}"
+            if self._held is not None:
+                raise KafkaStorage(sentence)
+        else:
+            topics = ", ".join(sorted({partition.topic for partition in everything})[:8]) or "none"
+            sentence = f"{where}: no topic is chosen; topics there: {topics}"
+        if not self._is_nothing_told:
+            self._is_nothing_told = True
+            logger.warning("%s", sentence)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._each(partitions, lambda files, extent: extent.start)
@@ -155,14 +193,13 @@ class LogFilesTransport(Transport):
     def _extent(self, files: PartitionFiles, checkpoints: dict[str, DataDirectory]) -> Extent:
         owner = checkpoints.get(files.data_directory)
         if owner is None:
-            owner = checkpoints[files.data_directory] = DataDirectory.peek(files.data_directory, self.disk)
+            owner = checkpoints[files.data_directory] = self._owner(files.data_directory)
         start = owner.log_starts.get(files.partition, 0)
         if not files.segments:
             return Extent(start, None, start)
         start = max(start, files.segments[0].base_offset)
         active = files.segments[-1]
-        known = self._ends.get(files.partition)
-        end = self._ends[files.partition] = find_log_end(self.disk, active, files.sibling(active, names.INDEX), known)
+        end = self._end(files, active)
         if start > end.next_offset and any(segment.size for segment in files.segments):
             # A damaged number must not hide a log.
             logger.warning(
@@ -173,6 +210,23 @@ class LogFilesTransport(Transport):
         if self.options.end_of_log == HIGH_WATERMARK:
             high_watermark = max(start, min(high_watermark, owner.high_watermarks.get(files.partition, high_watermark)))
         return Extent(start, end, high_watermark)
+
+    def _owner(self, path: str) -> DataDirectory:
+        try:
+            return self._owners.get(path, lambda: DataDirectory.peek(path, self.disk))
+        except FileNotFoundError:
+            return DataDirectory.peek(path, self.disk)
+
+    def _end(self, files: PartitionFiles, active: SegmentFile) -> LogEnd:
+        sure = self._sure.get(files.partition)
+        if sure is not None and sure.segment == active and sure.segment.mtime_ns == active.mtime_ns:
+            return sure
+        was_settled = is_settled(active.mtime_ns)
+        known = self._ends.get(files.partition)
+        end = self._ends[files.partition] = find_log_end(self.disk, active, files.sibling(active, names.INDEX), known)
+        if was_settled and end.segment is active:
+            self._sure[files.partition] = end
+        return end
 
     def active_end(self, files: PartitionFiles) -> int:
         """How many bytes of the last segment are data."""
@@ -188,8 +242,13 @@ class LogFilesTransport(Transport):
         pieces = self._pieces(listing, divide(ranges, None, options.max_records_per_partition))
         total = sum(piece.size for piece, _ in pieces)
         share = share_of(total, options.max_bytes_per_partition, options.min_partitions)
-        small = [part for piece, files in pieces for part in cut(self.disk, files, piece, share)]
-        tasks = [[piece] for piece in small] if options.max_records_per_partition is not None else pack(small, share)
+        for _ in range(SMALLER_SHARES):
+            small = [part for piece, files in pieces for part in cut(self.disk, files, piece, share)]
+            tasks = [[piece] for piece in small] if options.max_records_per_partition is not None else pack(small, share)
+            if len(tasks) >= (options.min_partitions or 0):
+                break
+            # Pieces are cut where the index allows it, and what is left of a share may hold the next one.
+            share = max(share * 3 // 4, 1)
         settings = ReadSettings(
             tuple(self.disk.resolve(path) for path in options.paths),
             options.read_committed,

@@ -12,39 +12,25 @@
       - export:    {topic: page_visits, to: out/page_visits, by: hour}
       - report:    {to: out/report.html}
 
-| stage | keys |
-|---|---|
-| load | from* (a directory), topic*, format (json, csv, parquet), schema, key, time, sort (by time), partitions, compression |
-| verify | headers_only |
-| transform | read* (view: topic*, schema*, format json or csv), sql* (text, or the name of a .sql file), to*, stream, watermark |
-| export | topic*, to*, by (hour, date, none), format (parquet, delta) |
-| stats | topic |
-| report | to* |
-
-A key with * must be there; one that is not in the table is a mistake and is named, with the nearest known one.
+What may stand there is in `file_schema`. Each stage may have a `name` (see `identity`). All mistakes are told in one go, with their
+lines, before anything runs.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from milepost.errors import InvalidArgument
+from milepost.errors import InvalidArgument, PipelineMistakes
 from milepost.files import Disk, read_file
+from milepost.spark.pipeline.checking import mistakes, told
+from milepost.spark.pipeline.file_schema import nearest
+from milepost.spark.pipeline.identity import Identity, identity_of, names_of
+from milepost.spark.pipeline.yaml_lines import YamlText
 
-STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "load": (("from", "topic"), ("format", "schema", "key", "time", "sort", "partitions", "compression")),
-    "verify": ((), ("headers_only",)),
-    "transform": (("read", "sql", "to"), ("stream", "watermark")),
-    "export": (("topic", "to"), ("by", "format")),
-    "stats": ((), ("topic",)),
-    "report": (("to",), ()),
-}
-"""(needed, possible) keys of each kind."""
 PATHS = ("from", "to", "parquet")
 
 
@@ -53,6 +39,11 @@ class Stage:
     number: int
     kind: str
     settings: Mapping[str, Any]
+    identity: Identity = field(repr=False)
+    name: str = field(default="", repr=False)
+    """What is kept of the stage is kept under it. Neither it nor the identity is part of `Pipeline.digest`: the settings say it all."""
+    place: str = field(default="", repr=False)
+    """Where it stands: the file, the line, and which stage it is."""
 
     @property
     def title(self) -> str:
@@ -65,6 +56,13 @@ class Pipeline:
     data: str
     work: str
     stages: tuple[Stage, ...]
+
+    def stage_named(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        names = [stage.name for stage in self.stages]
+        raise InvalidArgument(f"{name!r} is no stage of {self.name}{nearest(name, names)}; there are {'; '.join(names)}")
 
     @property
     def digest(self) -> str:
@@ -84,40 +82,44 @@ def read_pipeline(path: str, disk: Disk | None = None) -> Pipeline:
 
 
 def parse_pipeline(text: str, base: str, where: str, disk: Disk) -> Pipeline:
-    import yaml
+    source = YamlText(text, where)
+    content = source.content
+    found = [*source.twice, *mistakes(content)]
+    if found:
+        found.sort(key=lambda mistake: source.line(mistake[0]))
+        raise PipelineMistakes([told(source, path, what) for path, what in found])
+    given = [next(iter(each.items())) for each in content["stages"]]
+    settings = [
+        _settled(kind, settings or {}, base, f"{source.place(('stages', at))}: stage {at + 1}", disk)
+        for at, (kind, settings) in enumerate(given)
+    ]
+    identities = [identity_of(kind, each, base) for (kind, _), each in zip(given, settings, strict=True)]
+    names = names_of([(each.get("name"), identity) for each, identity in zip(settings, identities, strict=True)], where)
+    stages = tuple(
+        Stage(
+            at + 1,
+            given[at][0],
+            settings[at],
+            identities[at],
+            names[at],
+            f"{source.place(('stages', at))}: stage {at + 1} ({given[at][0]})",
+        )
+        for at in range(len(given))
+    )
+    work = content.get("work", f".{content['name']}")
+    return Pipeline(content["name"], posixpath.join(base, content["data"]), posixpath.join(base, work), stages)
 
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidArgument(f"{where}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InvalidArgument(f"{where}: a mapping with name, data and stages is expected")
-    check_keys(content, ("name", "data", "stages"), ("work",), where)
-    if not isinstance(content["stages"], list) or not content["stages"]:
-        raise InvalidArgument(f"{where}: stages is a list, such as - load: {{...}}")
-    stages = tuple(_stage(number, given, base, where, disk) for number, given in enumerate(content["stages"], 1))
-    work = str(content.get("work", f".{content['name']}"))
-    return Pipeline(str(content["name"]), posixpath.join(base, str(content["data"])), posixpath.join(base, work), stages)
 
-
-def _stage(number: int, given: Any, base: str, where: str, disk: Disk) -> Stage:
-    place = f"{where}: stage {number}"
-    if not isinstance(given, dict) or len(given) != 1:
-        raise InvalidArgument(f"{place}: one kind of stage is expected, such as load: {{...}}")
-    ((kind, settings),) = given.items()
-    if kind not in STAGES:
-        raise InvalidArgument(f"{place}: {kind} is no stage{nearest(kind, STAGES)}; there are {', '.join(STAGES)}")
-    settings = dict(settings or {})
-    check_keys(settings, *STAGES[kind], f"{place} ({kind})")
+def _settled(kind: str, given: Mapping[str, Any], base: str, place: str, disk: Disk) -> dict[str, Any]:
+    """With paths from the root, and the query itself."""
+    settings = dict(given)
     for name in PATHS:
         if isinstance(settings.get(name), str):
             settings[name] = posixpath.join(base, settings[name])
     if kind == "transform":
         settings["sql"] = _sql(settings["sql"], base, place, disk)
-        settings["to"] = [_output(output, base, place) for output in settings["to"]]
-        for name, read in settings["read"].items():
-            check_keys(read, ("topic", "schema"), ("format",), f"{place}, read {name}")
-    return Stage(number, kind, settings)
+        settings["to"] = [_output(output, base) for output in settings["to"]]
+    return settings
 
 
 def _sql(given: str, base: str, place: str, disk: Disk) -> str:
@@ -130,22 +132,5 @@ def _sql(given: str, base: str, place: str, disk: Disk) -> str:
         raise InvalidArgument(f"{place}: {path}: {error.strerror}") from error
 
 
-def _output(given: Any, base: str, place: str) -> dict[str, Any]:
-    if not isinstance(given, dict) or len({"parquet", "topic"} & given.keys()) != 1:
-        raise InvalidArgument(f"{place}: to is a list of {{parquet: DIRECTORY}} and {{topic: NAME}}")
-    check_keys(given, (), ("parquet", "topic", "key", "partitions"), f"{place}, to")
+def _output(given: Mapping[str, Any], base: str) -> dict[str, Any]:
     return {name: posixpath.join(base, value) if name == "parquet" else value for name, value in given.items()}
-
-
-def check_keys(given: Mapping[str, Any], needed: tuple[str, ...], possible: tuple[str, ...], where: str) -> None:
-    for name in needed:
-        if given.get(name) is None:
-            raise InvalidArgument(f"{where}: {name} is missing")
-    for name in given:
-        if name not in (*needed, *possible):
-            raise InvalidArgument(f"{where}: {name} is unknown{nearest(name, (*needed, *possible))}")
-
-
-def nearest(name: object, known: Any) -> str:
-    near = difflib.get_close_matches(str(name), list(known), 1)
-    return f"; is {near[0]} meant?" if near else ""

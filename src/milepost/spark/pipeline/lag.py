@@ -15,7 +15,7 @@ def lag_of(pipeline: Pipeline, state: PipelineState) -> list[tuple[str, int]]:
     for stage in pipeline.stages:
         if stage.kind == "transform":
             topics = {read["topic"] for read in stage.settings["read"].values()}
-            read = {topic: state.of(stage.title).get("ends", {}).get(topic, {}) for topic in topics}
+            read = {topic: state.of(stage.name).get("ends", {}).get(topic, {}) for topic in topics}
         elif stage.kind == "export":
             last = ExportState(Disk(), stage.settings["to"]).last()
             exported = last.offsets if last is not None else {}

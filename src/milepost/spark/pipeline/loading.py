@@ -38,7 +38,7 @@ def files_in(disk: Disk, path: str) -> dict[str, int]:
 
 
 def new_files(disk: Disk, stage: Stage, state: PipelineState) -> dict[str, int]:
-    known = state.loaded.get(stage.title, {})
+    known = state.loaded.get(stage.name, {})
     there = files_in(disk, stage.settings["from"])
     for name, size in there.items():
         if known.get(name, size) != size:
@@ -51,9 +51,9 @@ def new_files(disk: Disk, stage: Stage, state: PipelineState) -> dict[str, int]:
 def load_new_files(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: PipelineState, evidence: str) -> str:
     """Run it; one line about what came of it."""
     settings = stage.settings
-    if "files" not in state.of(stage.title):
-        state.note(stage.title, files=new_files(Disk(), stage, state))
-    files: dict[str, int] = state.of(stage.title)["files"]
+    if "files" not in state.of(stage.name):
+        state.note(stage.name, files=new_files(Disk(), stage, state))
+    files: dict[str, int] = state.of(stage.name)["files"]
     if not files:
         return "no new files"
     result = load(
@@ -66,10 +66,10 @@ def load_new_files(spark: SparkSession, pipeline: Pipeline, stage: Stage, state:
         sort=bool(settings.get("sort")),
         partitions=int(settings.get("partitions", 1)),
         codec=settings.get("compression", "none"),
-        name=name_of(f"{pipeline.name}-{stage.title}", {"pipeline": state.id, "files": files}),
+        name=name_of(f"{pipeline.name}-{state.key(stage.name)} load", {"pipeline": state.id, "files": files}),
         evidence=evidence,
     )
-    state.note_loaded(stage.title, files)
+    state.note_loaded(stage.name, files)
     records = "were loaded before" if result.outcome == NOTHING else f"with {result.counts['records']:,} records"
     return f"{len(files)} files {records} to topic {settings['topic']}"
 

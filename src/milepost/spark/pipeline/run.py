@@ -1,12 +1,12 @@
 """Running a pipeline: stage after stage, each once; and the plan of it, without running anything.
 
 A run that ended early is gone on with by the next one, at the stage that did not finish. A run after that is a new one: loads take what
-files are new, exports and streams what records are new, batch transforms everything.
+files are new, exports and streams what records are new, batch transforms everything. A pipeline file may change in between (`continuing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,10 @@ from milepost.inspect.times import format_time
 from milepost.log.directory_lock import DirectoryLock
 from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult, make_directories
 from milepost.spark.options import SourceOptions
+from milepost.spark.pipeline.continuing import settle
 from milepost.spark.pipeline.definition import Pipeline, Stage
 from milepost.spark.pipeline.loading import load_new_files, new_files
+from milepost.spark.pipeline.queries import check_queries
 from milepost.spark.pipeline.state import PipelineState
 from milepost.spark.transport import open_transport
 
@@ -43,15 +45,20 @@ class Run:
     report: str | None = None
 
 
-def plan(pipeline: Pipeline, disk: Disk | None = None) -> Iterator[str]:
+def plan(
+    pipeline: Pipeline, disk: Disk | None = None, *, restart: Sequence[str] = (), adopt: Sequence[str] = ()
+) -> Iterator[str]:
     """What a run would do, a line for each stage."""
     disk = disk or Disk()
     state = PipelineState(pipeline.work, disk)
+    told: list[str] = []
+    settle(pipeline, state, disk, restart, adopt, told.append)
+    yield from told
     goes_on = state.goes_on(pipeline.digest)
     if goes_on:
         yield f"run {state.run} did not finish and is gone on with"
     for stage in pipeline.stages:
-        done = goes_on and state.is_done(stage.title)
+        done = goes_on and state.is_done(stage.name)
         yield f"{stage.title}: {'done already' if done else intention(pipeline, stage, state, disk)}"
 
 
@@ -85,23 +92,33 @@ def amount(data: str, topic: str) -> str:
     return f"{sum(last.values()) - sum(first.values()):,} offsets in {len(partitions)} partitions now"
 
 
-def run(spark: SparkSession, pipeline: Pipeline, tell: Tell = lambda line: None) -> Run:
+def run(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    tell: Tell = lambda line: None,
+    *,
+    restart: Sequence[str] = (),
+    adopt: Sequence[str] = (),
+) -> Run:
     disk = Disk()
+    check_queries(spark, pipeline)
     make_directories(disk, pipeline.work)
     lock = DirectoryLock(pipeline.work, disk)
     try:
         state = PipelineState(pipeline.work, disk)
+        settle(pipeline, state, disk, restart, adopt, tell)
         if not state.is_finished and not state.goes_on(pipeline.digest):
             tell(f"run {state.run} did not finish, and the pipeline is another one now: a new run begins")
         if state.begin(pipeline.digest):
+            state.save()
             tell(f"run {state.run} did not finish and is gone on with")
         done = Run(pipeline, state.run)
         for stage in pipeline.stages:
-            if state.is_done(stage.title):
-                done.stages.append(Outcome(stage.title, "done before", state.of(stage.title).get("summary", "")))
+            if state.is_done(stage.name):
+                done.stages.append(Outcome(stage.title, "done before", state.of(stage.name).get("summary", "")))
                 continue
             summary = STAGES[stage.kind](spark, pipeline, stage, state, done)
-            state.note(stage.title, is_done=True, summary=summary)
+            state.note(stage.name, is_done=True, summary=summary)
             done.stages.append(Outcome(stage.title, "done", summary))
             tell(f"{stage.title}: {summary}")
         state.end()

@@ -2,7 +2,7 @@
 
 A topic's values are JSON, or lines of CSV; `schema` names the fields that are read of them, as columns of a view. The columns `_key`,
 `_time` and `_offset` are the record's own. A value that is no JSON gives nulls, and itself in `_corrupt_record` if the schema has that.
-What the query gives is written as Parquet (replaced as a whole) or to a topic (each row as JSON, appended).
+What the query gives is written as Parquet (replaced as a whole) or to a topic (each row as JSON, once for what it was made of: `written`).
 
 With `stream` the same runs as a streaming query over what is new, up to the end there is now, and remembers in its checkpoint how far it
 came; aggregations over time need a `watermark`, and give a window when the watermark has passed it. Without `stream` the whole topic is
@@ -21,6 +21,7 @@ from milepost.spark.bounds import offsets_to_json
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.definition import Pipeline, Stage
 from milepost.spark.pipeline.state import PipelineState
+from milepost.spark.pipeline.written import write_once
 from milepost.spark.transport import open_transport
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def transform(spark: SparkSession, pipeline: Pipeline, stage: Stage, state: Pipe
     """Run it; one line about what came of it."""
     settings = stage.settings
     topics = sorted({read["topic"] for read in settings["read"].values()})
-    if "ends" not in state.of(stage.title):
+    if "ends" not in state.of(stage.name):
         ends: dict[str, dict[str, int]] = {}
         for topic in topics:
             ends |= offsets_to_json(latest(pipeline.data, topic))
-        state.note(stage.title, ends=ends)
-    ends = state.of(stage.title)["ends"]
+        state.note(stage.name, ends=ends)
+    ends = state.of(stage.name)["ends"]
     for name, read in settings["read"].items():
         make_view(spark, pipeline.data, name, read, ends, settings)
     result = spark.sql(settings["sql"])
@@ -96,10 +97,13 @@ def _batch(result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, out
     if "parquet" in output:
         result.write.mode("overwrite").parquet(output["parquet"])
         return f"Parquet in {output['parquet']}"
-    writer = as_records(result, output.get("key")).write.format("milepost").mode("append")
-    commit = f"{pipeline.name}-{state.id}-{stage.number}.{number}:{state.run}"
-    writer.options(**sink(pipeline, output)).option("commitId", commit).save()
-    return f"topic {output['topic']}"
+
+    def append(commit: str) -> None:
+        writer = as_records(result, output.get("key")).write.format("milepost").mode("append")
+        writer.options(**sink(pipeline, output)).option("commitId", commit).save()
+
+    is_new = write_once(pipeline, stage, output, stage.identity.writes[number], state, append)
+    return f"topic {output['topic']}{'' if is_new else ' has these rows: nothing it is made of has changed'}"
 
 
 def sink(pipeline: Pipeline, output: dict[str, Any]) -> dict[str, str]:
@@ -109,7 +113,9 @@ def sink(pipeline: Pipeline, output: dict[str, Any]) -> dict[str, str]:
 def _stream(
     result: DataFrame, pipeline: Pipeline, stage: Stage, number: int, output: dict[str, Any], state: PipelineState
 ) -> str:
-    checkpoint = f"{pipeline.work}/checkpoints/{stage.number}.{number}"
+    kept = state.output(stage.name, stage.identity.writes[number])
+    state.save()
+    checkpoint = f"{pipeline.work}/checkpoints/{state.key(stage.name)}.{kept['suffix']}"
     if "parquet" in output:
         _ensure_same_stream(Disk(), checkpoint, output["parquet"])
         writer = result.writeStream.format("parquet").option("path", output["parquet"])

@@ -19,7 +19,7 @@ from milepost.files import Disk
 from milepost.spark.sink.messages import Written
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.rows import check_columns
-from milepost.spark.sink.staging import abandon, sweep
+from milepost.spark.sink.staging import abandon, make_staging, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 class MilepostWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions):
         self.options = options
-        self.job = f"{options.staging}/{uuid.uuid4().hex}" if options.path is not None else ""
+        self.job = ""
+        if options.path is not None:
+            make_staging(Disk(), options.path, options.staging)
+            self.job = f"{options.staging}/{uuid.uuid4().hex}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_task(iterator, self.options, self.job)

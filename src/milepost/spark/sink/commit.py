@@ -56,6 +56,7 @@ class Commit:
 
     def run(self, files: Sequence[StagedFile], query: str | None = None, batch_id: int | None = None) -> int:
         """Append what the files hold; how many records that were. 0 when the batch was committed before."""
+        self._check_seen(files)
         if not self.disk.exists(self.path):
             make_directory(self.disk, self.path)
         config = BrokerConfig.parse({"log.dirs": self.path, "log.segment.bytes": self.options.segment_bytes})
@@ -75,6 +76,14 @@ class Commit:
         remove_tree(self.disk, self.job)
         remove_tree(self.disk, self.staged)
         return records
+
+    def _check_seen(self, files: Sequence[StagedFile]) -> None:
+        for file in files:
+            if not self.disk.exists(file.path):
+                raise KafkaStorage(
+                    f"{file.path}: staged by a task, and the driver does not see it; nothing was written. "
+                    f"Mount {os.path.dirname(self.path)} at the same place on the driver and on every executor"
+                )
 
     def _take_up(self, query: str | None, batch_id: int | None) -> None:
         """An interrupted commit under the same id is finished instead of begun anew: some of it may have been seen meanwhile."""

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument
 from milepost.spark.option_values import OptionMap, number, size
-from milepost.spark.options import parse_paths, refuse_unknown
+from milepost.spark.options import refuse_unknown
+from milepost.spark.paths import absolute, parse_paths
 from milepost.spark.wire.settings import refuse_security
 
 logger = logging.getLogger("milepost.spark")
@@ -40,6 +41,10 @@ KNOWN = (
     "topic", "path", "partitions", "segmentBytes", "timestampColumn", "commitId", "stagingPath", "includeHeaders",
     "checkpointLocation", "queryName",
 )  # fmt: skip
+MEANT = {
+    "subscribe": "topic", "topics": "topic", "bootstrap.servers": "kafka.bootstrap.servers", "servers": "kafka.bootstrap.servers",
+    "compression": "kafka.compression.type", "codec": "kafka.compression.type", "numPartitions": "partitions",
+}  # fmt: skip
 USED = ("compression.type", "batch.size", "acks", "client.id", "security.protocol")
 # The connector sets these itself; a value of the user's would be lost, so it says so.
 REFUSED = {"key.serializer": "keys", "value.serializer": "values"}
@@ -62,7 +67,7 @@ class SinkOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
         options = OptionMap(given)
-        refuse_unknown(options, KNOWN)
+        refuse_unknown(options, KNOWN, MEANT)
         kafka = {name[6:]: options[name] for name in options if name.startswith("kafka.")}
         for name, what in REFUSED.items():
             if name in kafka:
@@ -89,7 +94,7 @@ class SinkOptions:
             logger.info("kafka.%s has no effect on what is written", name)
         batch_bytes = number(OptionMap(kafka), "batch.size") or (FILE_BATCH_BYTES if paths else WIRE_BATCH_BYTES)
         return cls(
-            path=posixpath.normpath(paths[0]) if paths else None,
+            path=absolute(paths[0], "path") if paths else None,
             bootstrap_servers=servers,
             topic=options.get("topic"),
             codec=_codec(kafka.get("compression.type", "none")),
@@ -97,7 +102,7 @@ class SinkOptions:
             partitions=number(options, "partitions") or 1,
             segment_bytes=size(options, "segmentBytes") or 1 << 30,
             timestamp_column=options.get("timestampColumn"),
-            staging_path=options.get("stagingPath"),
+            staging_path=absolute(options["stagingPath"], "stagingPath") if options.get("stagingPath") else None,
             commit_id=_commit_id(options.get("commitId")),
             client_id=kafka.get("client.id", "milepost-spark"),
         )

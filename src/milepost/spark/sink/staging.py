@@ -6,6 +6,7 @@
           TOPIC-PARTITION.log  batches, each at offset 0
         commit.json            written when the commit begins: what is appended where (see `commit`)
 
+The driver makes `.NAME.staging` when it plans a write. A task that does not find it is on a machine that does not see the directory.
 A task that fails leaves its files, and nobody reads them: the commit takes those that the task named in its message. Whatever is left of a
 job that ended is removed with it; of one that was killed, when a later write finds it untouched for a day. A commit that was interrupted
 is settled by the next one, whoever's it is; until then commit.json keeps the job.
@@ -18,6 +19,7 @@ import os
 from dataclasses import dataclass
 
 from milepost.clock import Clock
+from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.partition_name import TopicPartition
 
@@ -41,9 +43,14 @@ class Stage:
         self.disk = disk
         self.directory = f"{job}/{attempt}"
         self._open: dict[TopicPartition, tuple[int, int, int]] = {}
-        for path in (os.path.dirname(job), job, self.directory):
-            if not disk.exists(path):
-                make_directory(disk, path)
+        staging = os.path.dirname(job)
+        if not disk.exists(staging):
+            raise KafkaStorage(
+                f"{staging}: not seen by the executor on {os.uname().nodename}, although the driver made it; "
+                "mount the directory at the same place on the driver and on every executor"
+            )
+        for path in (job, self.directory):
+            make_directory(disk, path)
 
     def append(self, partition: TopicPartition, batch: bytes, records: int) -> None:
         fd, size, count = self._open.get(partition) or (self.disk.open(self._path(partition), CREATE), 0, 0)
@@ -69,6 +76,15 @@ class Stage:
             self.disk.close(fd)
         self._open.clear()
         remove_tree(self.disk, self.directory)
+
+
+def make_staging(disk: Disk, data: str, staging: str) -> None:
+    """On the driver, before any task: where they stage what is to go into the data directory."""
+    for path in (data, staging):
+        parent = os.path.dirname(path)
+        if not disk.exists(parent):
+            raise KafkaStorage(f"{path}: there is no directory {parent}; make it, or correct the path")
+    make_directory(disk, staging)
 
 
 def make_directory(disk: Disk, path: str) -> None:

@@ -17,7 +17,7 @@ from milepost.files import Disk
 from milepost.spark.sink.batch_writer import files_of, sink_options, write_task
 from milepost.spark.sink.messages import Written
 from milepost.spark.sink.options import SinkOptions
-from milepost.spark.sink.staging import abandon, sweep
+from milepost.spark.sink.staging import abandon, make_staging, sweep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,8 @@ BATCH_ID = "streaming.sql.batchId"
 class MilepostStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions):
         self.options = options
+        if options.path is not None:
+            make_staging(Disk(), options.path, options.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
-from milepost.client.consumer import FETCH_BY_NAME, NO_SESSION
+from milepost.client.consumer import NO_SESSION
+from milepost.client.damage import FETCH_BY_NAME
 from milepost.client.offsets import EARLIEST, LATEST, ends
 from milepost.client.retrying import failed, is_worth_another_try
 from milepost.errors import CorruptRecord, MilepostError, OffsetOutOfRange

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from milepost.client.admin import log_sizes
 from milepost.client.offsets import EARLIEST, LATEST, ends, list_offsets
-from milepost.errors import MilepostError
+from milepost.errors import InvalidArgument, MilepostError
 from milepost.log.partition_name import TopicPartition
 from milepost.spark.offset_range import OffsetRange, cut, divide
 from milepost.spark.options import SourceOptions
@@ -37,20 +37,32 @@ class WireTransport(Transport):
     # What is there.
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        self.cluster.forget()
-        named: set[str] | None = None
+        named = self._named(subscription)
+        try:
+            return subscription.chosen(self._existing(named), self.settings.bootstrap_servers)
+        except InvalidArgument:
+            if named is None:
+                raise
+            # The sentence names the topics that are there, which were not asked for.
+            return subscription.chosen(self._existing(None), self.settings.bootstrap_servers)
+
+    def remaining(self, subscription: Subscription) -> list[TopicPartition]:
+        return subscription.existing(self._existing(self._named(subscription)))
+
+    def _named(self, subscription: Subscription) -> set[str] | None:
         if subscription.assign is not None:
-            named = {partition.topic for partition in subscription.assign}
-        elif subscription.topics is not None:
-            named = set(subscription.topics)
+            return {partition.topic for partition in subscription.assign}
+        return None if subscription.topics is None else set(subscription.topics)
+
+    def _existing(self, named: set[str] | None) -> list[TopicPartition]:
+        self.cluster.forget()
         info = self.cluster.refresh(named)
-        existing = [
+        return [
             TopicPartition(topic.name, partition.partition)
             for topic in info.topics.values()
             if not topic.error_code
             for partition in topic.partitions
         ]
-        return subscription.chosen(existing, self.settings.bootstrap_servers)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return ends(self.cluster, partitions, EARLIEST)

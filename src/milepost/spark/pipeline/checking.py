@@ -1,0 +1,82 @@
+"""All mistakes of a pipeline file in one go: what `file_schema` says of each key, and what only holds between several."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from milepost.spark.pipeline.file_schema import APPEND, STAGES, TOP, Mistake, Path, nearest
+from milepost.spark.pipeline.yaml_lines import YamlText
+
+
+def mistakes(content: Any) -> Iterator[Mistake]:
+    """All of them, with the keys that lead there."""
+    top = list(TOP.mistakes(content, ()))
+    stages = content.get("stages") if isinstance(content, dict) else None
+    if not isinstance(stages, list):
+        yield from top
+        return
+    yield from (each for each in top if len(each[0]) < 2)
+    written: dict[str, int] = {}
+    for number, given in enumerate(stages):
+        path: Path = ("stages", number)
+        if not isinstance(given, dict) or len(given) != 1:
+            yield path, "one kind of stage is expected, such as load: {...}"
+            continue
+        ((kind, settings),) = given.items()
+        if kind not in STAGES:
+            yield path, f"{kind} is no stage{nearest(kind, STAGES)}; there are {', '.join(STAGES)}"
+            continue
+        below = (*path, kind)
+        wrong = list(STAGES[kind].mistakes({} if settings is None and not STAGES[kind].needed else settings, below))
+        yield from wrong
+        if not wrong and kind == "transform":
+            yield from _in_transform(settings, below)
+        if not wrong:
+            yield from _written_twice(kind, settings or {}, number, below, written)
+
+
+def _in_transform(settings: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
+    for view in settings.get("watermark") or {}:
+        if view not in settings["read"]:
+            yield (
+                (*path, "watermark", view),
+                f"is no view{nearest(view, settings['read'])}; there are {', '.join(settings['read'])}",
+            )
+    for number, output in enumerate(settings["to"]):
+        if len({"parquet", "topic"} & output.keys()) != 1:
+            yield (*path, "to", number), "either parquet or topic is expected"
+        for key in ("key", "partitions"):
+            if "parquet" in output and key in output:
+                yield (*path, "to", number, key), "is for topics, and this is a Parquet directory"
+    places = [((*path, "mode"), settings), *(((*path, "to", at, "mode"), output) for at, output in enumerate(settings["to"]))]
+    for place, given in places:
+        mode = given.get("mode")
+        if mode is not None and settings.get("stream"):
+            yield place, f"is {mode}; a stream writes what is new, and has none"
+        elif mode == APPEND and "parquet" in given:
+            yield place, "is append; a Parquet directory is replaced as a whole, a topic can be appended to"
+
+
+def _written_twice(kind: str, settings: Mapping[str, Any], number: int, path: Path, written: dict[str, int]) -> Iterator[Mistake]:
+    """Two stages that write to one place would undo each other."""
+    outputs: list[tuple[Path, str]] = []
+    if kind in ("export", "report"):
+        outputs = [((*path, "to"), settings["to"])]
+    elif kind == "transform":
+        outputs = [((*path, "to", at, "parquet"), each["parquet"]) for at, each in enumerate(settings["to"]) if "parquet" in each]
+    for place, target in outputs:
+        first = written.setdefault(posixpath.normpath(target), number)
+        if first != number or [posixpath.normpath(each) for _, each in outputs].count(posixpath.normpath(target)) > 1:
+            yield place, f"is {target}, where stage {first + 1} writes already; name another place"
+
+
+def told(source: YamlText, path: Path, what: str) -> str:
+    """`p.yml:7: stage 2 (transform): partitions is 'many'; a whole number from 1 is expected`."""
+    if path[:1] != ("stages",) or len(path) < 2:
+        return f"{source.place(path)}: {' '.join(map(str, path))} {what}".replace(":  ", ": ")
+    stage = f"stage {int(path[1]) + 1}" + (f" ({path[2]})" if len(path) > 2 else "")
+    keys = [str(key) for key in path[3:] if isinstance(key, str)]
+    where = f"{source.place(path)}: {stage}: "
+    return where + (f"{', '.join(keys)} {what}" if keys else what)
