@@ -188,6 +188,7 @@ def test_leader_that_has_nothing_does_not_hold_up_the_other(two, cluster_of):
         for _ in range(5):
             assert list(consumer.poll(PATIENCE)) == [T1]
         assert consumer.positions == {T0: 0, T1: 5}
+        until(lambda: "Fetch" in two[0].names(), "the leader that has nothing was never asked")
     assert two[0].names().count("Fetch") == 1
 
 

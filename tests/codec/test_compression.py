@@ -237,11 +237,16 @@ def test_one_byte_over_the_cap(codec):
 
 
 BOMBS = """
-import resource, struct, sys, zlib
+import struct, sys, zlib
 sys.path[:] = {path!r}
 from milepost.codec import lz4_frame, xerial
 from milepost.codec.compression import Codec, compress, decompress
 from milepost.errors import InvalidRecord
+
+def peak_memory():
+    # In KiB. The peak that getrusage() tells includes that of the process that started this one.
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 
 zeros = bytes(65536)
 block = compress(Codec.LZ4, zeros)[7:-4]
@@ -259,13 +264,13 @@ for codec in bombs:
         decompress(codec, compress(codec, zeros), max_size=65536)  # whatever the first call loads is not counted
     except InvalidRecord as error:
         raise SystemExit(f"{{codec!r}} {{error}}")
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_memory()
 for codec, bomb in bombs.items():
     try:
         decompress(codec, bomb, max_size=1 << 20)
     except InvalidRecord as error:
         print(codec.name, error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak_memory() - before)
 assert decompress(Codec.ZSTD, bombs[Codec.ZSTD]) == bytes(64 << 20)
 assert decompress(Codec.GZIP, bombs[Codec.GZIP]) == bytes(64 << 20)
 assert decompress(Codec.LZ4, bombs[Codec.LZ4]) == bytes(64 << 20)

@@ -45,12 +45,19 @@ class RecordingDisk(MemoryDisk):
         super().__init__(state, directories)
         self.trace: list[Operation] = []
         self._paths: dict[int, str] = {}
+        self._is_dead = False
+
+    def die(self) -> None:
+        """Files that the garbage collector closes from here on are not part of the run."""
+        super().die()
+        self._is_dead = True
 
     def note(self, kind: str, path: str, **fields: Any) -> None:
-        self.trace.append(Operation(kind, path, **fields))
+        if not self._is_dead:
+            self.trace.append(Operation(kind, path, **fields))
 
     def note_file(self, kind: str, fd: int, **fields: Any) -> None:
-        self.trace.append(Operation(kind, self._paths[fd], self.descriptors[fd].inode, **fields))
+        self.note(kind, self._paths[fd], inode=self.descriptors[fd].inode, **fields)
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> int:
         is_new = path not in self.nodes

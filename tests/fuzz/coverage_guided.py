@@ -30,9 +30,14 @@ def fuzz(one_input: Callable[[bytes], object]) -> None:
 
 
 def run_target(target: str, directory: Path, *options: str | Path) -> None:
-    """One input may take a minute: it is endless loops that are looked for, and the machine may have other things to do."""
+    """One input may take a minute: it is endless loops that are looked for, and the machine may have other things to do.
+
+    A program takes over the peak of memory of the process that starts it, and libFuzzer would measure that of a whole test run: a shell
+    stands in between.
+    """
+    program = [sys.executable, "-m", f"tests.fuzz.{target}", f"-artifact_prefix={directory}/", "-timeout=60", *options]
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.fuzz.{target}", f"-artifact_prefix={directory}/", "-timeout=60", *options],
+        ["sh", "-c", '"$@"; exit $?', "sh", *program],
         capture_output=True,
         text=True,
         cwd=ROOT,
