@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.broker.brokers import Broker, Kafka, Milepost
+from benchmarks.broker.brokers import Broker, Kafka, Milepost, other_milepost
 from benchmarks.broker.clients import Clients
 from benchmarks.broker.kafka_jars import Unavailable, jars, java
 from benchmarks.broker.lives import Lives
@@ -40,6 +40,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=4.0, help="of the partition that is recovered")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
+    parser.add_argument("--beside", metavar="PYTHON", help="instead of Kafka, the milepost that this Python has: another version")
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + LIVES)
     if unknown:
@@ -47,7 +48,9 @@ def parsed() -> argparse.Namespace:
     return given
 
 
-def kinds(only: str | None) -> list[type[Broker]]:
+def kinds(only: str | None, beside: str | None) -> list[type[Broker]]:
+    if beside:
+        return [Milepost, other_milepost(beside)]
     if only == "milepost":
         return [Milepost]
     try:
@@ -130,15 +133,15 @@ def main() -> None:
     directory = Path(tempfile.mkdtemp(prefix="milepost-bench-", dir=given.directory))
     try:
         clients = Clients(directory / "clients")
-        both = kinds(given.only)
+        both = kinds(given.only, given.beside)
         notes = Notebook()
         under_load(given, both, clients, directory, notes)
         of_lives(given, both, clients, directory, notes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    own, other = notes.of(Milepost.name), notes.of(Kafka.name)
+    own, other = notes.of(Milepost.name), notes.of("other" if given.beside else Kafka.name)
     print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others\n")
-    print(markdown(own, other))
+    print(markdown(own, other, peer=given.beside or "Kafka 4.3.0"))
 
 
 if __name__ == "__main__":

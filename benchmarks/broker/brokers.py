@@ -119,10 +119,11 @@ class Broker:
 
 class Milepost(Broker):
     name = "milepost"
+    python = sys.executable
 
     def command(self) -> list[str]:
         settings = [part for key, value in SETTINGS.items() for part in ("-X", f"{key}={value}")]
-        program = [sys.executable, "-m", "milepost.cli"]
+        program = [self.python, "-m", "milepost.cli"]
         return [*program, "serve", "--data", str(self.data), "--port", str(self.port), *settings]
 
     def environment(self) -> dict[str, str]:
@@ -130,6 +131,11 @@ class Milepost(Broker):
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory.parent / "bytecode")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         return environment
+
+
+def other_milepost(python: str) -> type[Milepost]:
+    """The one that this Python has: another version, to be compared with."""
+    return type("OtherMilepost", (Milepost,), {"name": "other", "python": python})
 
 
 class Kafka(Broker):

@@ -68,10 +68,10 @@ FIGURES = [
 ]
 
 
-def markdown(own: Results | None, other: Results | None, figures: Sequence[Figure] = FIGURES, peer: str = "Kafka 4.3.0") -> str:
+def markdown(own: Results | None, other: Results | None, figures: Sequence[Figure] = FIGURES, *, peer: str) -> str:
     """Medians of both, or of one of them. CPU is what the broker used for one unit: a MB, a request."""
     lines = [
-        f"| | milepost | {peer} | ratio | goal | met | CPU, milepost | CPU, Kafka |",
+        f"| | milepost | {peer} | ratio | goal | met | CPU, milepost | CPU, {peer} |",
         "|---|---:|---:|---:|---|---|---:|---:|",
     ]
     for figure in figures:

@@ -20,7 +20,7 @@ from benchmarks.broker.clients import Clients
 from benchmarks.broker.kafka_jars import Unavailable, jars, java
 from benchmarks.broker.load import Measured
 from benchmarks.broker.table import markdown
-from benchmarks.cluster.clusters import KAFKA, POM, Cluster, KafkaCluster, MilepostCluster
+from benchmarks.cluster.clusters import KAFKA, POM, Cluster, KafkaCluster, MilepostCluster, other_milepost
 from benchmarks.cluster.control import Control
 from benchmarks.cluster.events import Events
 from benchmarks.cluster.figures import FIGURES
@@ -42,6 +42,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="that a follower missed")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
+    parser.add_argument("--beside", metavar="PYTHON", help="instead of Kafka, the milepost that this Python has: another version")
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + EVENTS)
     if unknown:
@@ -49,8 +50,10 @@ def parsed() -> argparse.Namespace:
     return given
 
 
-def kinds(only: str | None) -> list[type[Cluster]]:
+def kinds(only: str | None, beside: str | None) -> list[type[Cluster]]:
     java()
+    if beside:
+        return [MilepostCluster, other_milepost(beside)]
     if only == "milepost":
         return [MilepostCluster]
     try:
@@ -109,7 +112,7 @@ def of_events(given: argparse.Namespace, both: list[type[Cluster]], clients: Cli
 def main() -> None:
     given = parsed()
     try:
-        both = kinds(given.only)
+        both = kinds(given.only, given.beside)
     except Unavailable as reason:
         raise SystemExit(f"Nothing can be measured: {reason}, and ZooKeeper needs it.") from None
     directory = Path(tempfile.mkdtemp(prefix="milepost-bench-", dir=given.directory))
@@ -120,10 +123,10 @@ def main() -> None:
         of_events(given, both, clients, directory, notes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-        own, other = notes.of(MilepostCluster.name), notes.of(KafkaCluster.name)
+        own, other = notes.of(MilepostCluster.name), notes.of("other" if given.beside else KafkaCluster.name)
         size = f"{given.partitions:,} partitions, {given.gigabytes:g} GB missed"
         print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.event_rounds} of the others; {size}\n")
-        print(markdown(own, other, FIGURES, f"Kafka {KAFKA}"))
+        print(markdown(own, other, FIGURES, peer=given.beside or f"Kafka {KAFKA}"))
 
 
 if __name__ == "__main__":

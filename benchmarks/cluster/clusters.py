@@ -204,6 +204,7 @@ class Cluster:
 
 class MilepostCluster(Cluster):
     name = "milepost"
+    python = sys.executable
 
     def environment(self) -> dict[str, str]:
         """With bytecode that the first start leaves behind, as an installed package has it."""
@@ -213,7 +214,12 @@ class MilepostCluster(Cluster):
 
     def command(self, broker: BrokerOf) -> list[str]:
         pairs = [part for key, value in self.settings(broker).items() for part in ("-X", f"{key}={value}")]
-        return [sys.executable, "-m", "milepost.cli", "serve", *pairs]
+        return [self.python, "-m", "milepost.cli", "serve", *pairs]
+
+
+def other_milepost(python: str) -> type[MilepostCluster]:
+    """The one that this Python has: another version, to be compared with."""
+    return type("OtherCluster", (MilepostCluster,), {"name": "other", "python": python})
 
 
 class KafkaCluster(Cluster):

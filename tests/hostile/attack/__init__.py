@@ -12,7 +12,6 @@ The bound (issue 12, C): no request of up to 1 MB makes another client wait long
     python -m tests.hostile.attack                          every API, the newest version of each
     python -m tests.hostile.attack --all                    every version
     python -m tests.hostile.attack --api Metadata --api Fetch --version 12 --field topics --kind unknown
-    python -m tests.hostile.attack --cluster                against a broker of a cluster of three
 
 A wait is counted without the time in which the machine gave its cores to somebody else (`/proc/PID/task/TID/schedstat`): what is left
 is work of the broker, or its waiting for a disk. A row beyond the bound is measured again, against a fresh broker.

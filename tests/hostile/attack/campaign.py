@@ -65,4 +65,4 @@ def measured(target: Attackable, attack: Attack) -> Row:
 
 
 def changes_much(row: Row) -> bool:
-    return "NONE" in row.answer and row.attack.size > 10_000
+    return "NONE" in row.answer and row.size > 10_000

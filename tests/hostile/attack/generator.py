@@ -10,9 +10,9 @@ number   at its ends, at 0 and at -1, one request for each
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from milepost.codec.compression import Codec
@@ -29,6 +29,7 @@ from tests.hostile.besieged import NOW
 MOST_BYTES = 1 << 20
 MOST_ELEMENTS = 99_000  # of one message: a reader refuses more than 100,000
 LONGEST_TEXT = 32_767
+KNOWN_PERIOD = 2020  # of names and partitions: 101 topics, 200 partitions of the widest, 50 groups, 20 transactions, roughly
 PATTERN = "(((((){1000}){1000}){1000}){1000}){1000}"
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -41,18 +42,14 @@ class Attack:
     version: int
     field: str
     kind: str
-    frames: tuple[bytes, ...]
-    """Sent one after the other, each on a connection of its own."""
-
-    @property
-    def size(self) -> int:
-        return max(map(len, self.frames))
+    frames: Callable[[], list[bytes]]
+    """Makes what is sent: one after the other, each on a connection of its own. A megabyte takes a while, so nobody makes it unasked."""
 
 
 def attacks(api: Api, version: int, world: World) -> Iterator[Attack]:
     cls = compiled.class_named(f"{api.name}Request")
     maker = Maker(api, version, cls, world)
-    yield maker.attack("", "plain", maker.frame(Vocabulary(world)))
+    yield maker.attack("", "plain", lambda: [maker.frame(Vocabulary(world))])
     for path, field in fields_of(cls, version):
         if field.array:
             yield from maker.fill(path)
@@ -77,8 +74,8 @@ class Maker:
             choices.append((BY_NAME, BY_ID))
         self._choices: tuple[int | str | None, ...] = choices[0] if choices else (None,)
 
-    def attack(self, field: str, kind: str, *made: bytes) -> Attack:
-        return Attack(self._api, self._version, field, kind, made)
+    def attack(self, field: str, kind: str, make: Callable[[], list[bytes]]) -> Attack:
+        return Attack(self._api, self._version, field, kind, make)
 
     def frame(self, words: Vocabulary, path: Path = (), count: int = 1, value: Any = None) -> bytes:
         """With `count` elements in the array at `path`, or in the innermost around it, and `value` there if it is one."""
@@ -109,7 +106,15 @@ class Maker:
                     return value(index if field.array else number) if callable(value) else value
                 return words.value(parent, field, index if field.array else number, within)
 
-            given[field.name] = [element(index) for index in range(length)] if field.array else element(0)
+            if not field.array:
+                given[field.name] = element(0)
+            elif is_filled and value is None and words.kind != UNKNOWN:
+                # What is known comes round again; the same objects may, too.
+                period = 1 if words.kind == REPEATS else KNOWN_PERIOD
+                around = [element(index) for index in range(min(length, period))]
+                given[field.name] = (around * (length // len(around) + 1))[:length]
+            else:
+                given[field.name] = [element(index) for index in range(length)]
         return cls(**given)
 
     def _has_array_on(self, field: Field, rest: Path) -> bool:
@@ -130,48 +135,55 @@ class Maker:
             for kind in (UNKNOWN, KNOWN, REPEATS):
                 words = Vocabulary(self._world, kind, choice)
                 named = kind if choice is None else f"{kind} of {choice}"
-                yield self.attack(".".join(path), named, self._filled(words, path))
+                yield self.attack(".".join(path), named, partial(self._filled, words, path))
 
-    def _filled(self, words: Vocabulary, path: Path, value: Any = None) -> bytes:
+    def _filled(self, words: Vocabulary, path: Path, value: Any = None) -> list[bytes]:
         small, large = len(self.frame(words, path, 1, value)), len(self.frame(words, path, 21, value))
         each = max(1, (large - small) // 20)
         inner = [field for other, field in fields_of(self._cls, self._version) if other != path and other[: len(path)] == path]
         within = 1 + sum(field.array for field in inner)
         count = max(1, min((MOST_BYTES - small) // each, MOST_ELEMENTS // within))
         while len(made := self.frame(words, path, count, value)) > MOST_BYTES and count > 1:
-            count = count * 63 // 64
-        return made
+            count = min(count - 1, count * MOST_BYTES * 99 // (len(made) * 100))
+        return [made]
 
     # Single values.
 
     def extremes(self, path: Path, field: Field) -> Iterator[Attack]:
         name = ".".join(path)
         words = Vocabulary(self._world, KNOWN)
+
+        def each(*values: Any) -> Callable[[], list[bytes]]:
+            return lambda: [self.frame(words, path, 1, value) for value in values]
+
         if field.type == "string":
             is_in_array = any(each.array for other, each in fields_of(self._cls, self._version) if other == path[: len(other)])
             text = lambda number: f"{number:06}".ljust(LONGEST_TEXT, "x")  # noqa: E731
-            long = self._filled(words, path, text) if is_in_array else self.frame(words, path, 1, text)
-            yield self.attack(name, "longest", long)
-            yield self.attack(name, "pattern", self.frame(words, path, 1, PATTERN))
+            yield self.attack(name, "longest", partial(self._filled, words, path, text) if is_in_array else each(text))
+            yield self.attack(name, "pattern", each(PATTERN))
         elif field.type == "bytes":
-            yield self.attack(name, "1 MB", self.frame(words, path, 1, bytes(MOST_BYTES - 1000)))
+            yield self.attack(name, "1 MB", each(bytes(MOST_BYTES - 1000)))
         elif field.type == "records":
-            for kind, batch in hostile_records():
-                yield self.attack(name, kind, self.frame(words, path, 1, memoryview(batch)))
+            for kind, make in HOSTILE_RECORDS.items():
+                yield self.attack(name, kind, partial(self._with_records, words, path, make))
         elif field.type == "float64":
-            floats = (math.nan, math.inf, -math.inf, 1e308, -1.0)
-            yield self.attack(name, "extremes", *(self.frame(words, path, 1, end) for end in floats))
+            yield self.attack(name, "extremes", each(math.nan, math.inf, -math.inf, 1e308, -1.0))
         elif field.type in BITS:
             half = 1 << BITS[field.type] - 1
-            ends = (-half, -1, 0, 1, half - 1)
-            yield self.attack(name, "extremes", *(self.frame(words, path, 1, end) for end in ends))
+            yield self.attack(name, "extremes", each(-half, -1, 0, 1, half - 1))
+
+
+    def _with_records(self, words: Vocabulary, path: Path, make: Callable[[], bytes]) -> list[bytes]:
+        return [self.frame(words, path, 1, memoryview(make()))]
 
 
 @cache
-def hostile_records() -> list[tuple[str, bytes]]:
-    tiny = [Record(number, NOW, None, b"") for number in range(1_000_000)]
-    return [
-        ("nothing", bytes(MOST_BYTES - 1000)),
-        ("tiny records", build_batch(tiny[:100_000], base_offset=0)),
-        ("zstd of tiny records", build_batch(tiny, base_offset=0, codec=Codec.ZSTD)),
-    ]
+def tiny_records(count: int, codec: Codec) -> bytes:
+    return build_batch([Record(number, NOW, None, b"") for number in range(count)], base_offset=0, codec=codec)
+
+
+HOSTILE_RECORDS: dict[str, Callable[[], bytes]] = {
+    "nothing": lambda: bytes(MOST_BYTES - 1000),
+    "tiny records": partial(tiny_records, 100_000, Codec.NONE),
+    "zstd of tiny records": partial(tiny_records, 1_000_000, Codec.ZSTD),
+}

@@ -41,6 +41,8 @@ OWN = "/proc/thread-self/schedstat"
 @dataclass(frozen=True)
 class Row:
     attack: Attack
+    size: int
+    """Of its largest frame."""
     wait: float
     """The healthy client's longest, without the time in which others had the cores; seconds."""
     wall: float
@@ -141,6 +143,7 @@ class Attacker:
 
 
 def carry_out(attack: Attack, address: str, process: Process) -> Row:
+    made = attack.frames()
     before = process.memory().now
     process.forget_peak()
     start = time.perf_counter()
@@ -148,7 +151,7 @@ def carry_out(attack: Attack, address: str, process: Process) -> Row:
     healthy = HealthyClient(address, process)
     lost = ""
     try:
-        for frame in attack.frames:
+        for frame in made:
             answers.append(one(attack, frame, address, process, healthy))
     except (Lost, ConnectionError, OSError) as error:
         lost = str(error)
@@ -161,7 +164,8 @@ def carry_out(attack: Attack, address: str, process: Process) -> Row:
         growth, kept = memory.peak - before, memory.now - before
     except (OSError, KeyError):
         growth = kept = 0
-    return Row(attack, healthy.longest, healthy.longest_wall, growth, kept, seconds, lost or ", ".join(dict.fromkeys(answers)))
+    said = lost or ", ".join(dict.fromkeys(answers))
+    return Row(attack, max(map(len, made)), healthy.longest, healthy.longest_wall, growth, kept, seconds, said)
 
 
 def one(attack: Attack, frame: bytes, address: str, process: Process, healthy: HealthyClient) -> str:

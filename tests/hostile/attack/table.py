@@ -15,7 +15,7 @@ HEAD = (
 def line(row: Row) -> str:
     attack = row.attack
     return (
-        f"{' ' if row.holds else '!'} {attack.api.name:26} {attack.version:2} {attack.field:44} {attack.kind:22} {attack.size:9,} "
+        f"{' ' if row.holds else '!'} {attack.api.name:26} {attack.version:2} {attack.field:44} {attack.kind:22} {row.size:9,} "
         f"{row.wait * 1000:8.1f} {row.wall * 1000:8.1f} {row.growth / (1 << 20):8.1f} {row.kept / (1 << 20):8.1f} "
         f"{row.seconds:6.2f}  {row.answer}"
     )

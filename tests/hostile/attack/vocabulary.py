@@ -81,12 +81,12 @@ class Vocabulary:
 
     def __init__(self, world: World, kind: str = KNOWN, choice: int | str | None = None):
         self._world = world
-        self._kind = kind
+        self.kind = kind
         self._choice = choice
 
     def value(self, parent: str, field: Field, number: int, is_inside: bool) -> Any:
         """Of a field that is no array and no struct, in the element `number` of the array around it."""
-        kind = self._kind if is_inside else KNOWN
+        kind = self.kind if is_inside else KNOWN
         if kind == REPEATS:
             number, kind = 0, KNOWN
         if field.name in CHOICES:
