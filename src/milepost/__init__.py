@@ -19,6 +19,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from milepost._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from milepost import errors as errors
     from milepost.broker.embedded import EmbeddedBroker
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from milepost.record.records import Record as Record
 
     Broker = EmbeddedBroker
-
-__version__ = "0.1.0"
 
 # Public name → module that has it; a module with no colon is itself the value.
 PUBLIC = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import milepost
+from milepost._version import __version__
 from milepost.client.addresses import Address
 from milepost.errors import RequestFailed, UnsupportedVersion
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
@@ -30,7 +30,7 @@ def question(version: int) -> Message:
     """The ApiVersions request. Who asks is said from version 3 on."""
     if version < 3:
         return ApiVersionsRequest()
-    return ApiVersionsRequest(client_software_name="milepost", client_software_version=milepost.__version__)
+    return ApiVersionsRequest(client_software_name="milepost", client_software_version=__version__)
 
 
 def second_question(response: Any) -> int | None:
