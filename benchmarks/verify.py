@@ -8,7 +8,7 @@ import struct
 from common import NOW_MS, batch_of, best, scratch, table
 
 import milepost
-from milepost.inspect.verify import verify
+from milepost.inspect.verify.verify import verify
 
 TOTAL = 1 << 30
 SMALL_TOTAL = 64 << 20

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from milepost.files import HandlePool
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ COMPILED = (
     "milepost.record.record_walks",
     "milepost.record.arrow_rows",
     "milepost.record.key_partitions",
-    "milepost.log.offset_map",
+    "milepost.log.cleaning.offset_map",
     "milepost.log.quick_append",
     "milepost.broker.produce_shortcut",
 )

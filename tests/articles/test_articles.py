@@ -11,7 +11,7 @@ from milepost import LogConfig, Record, build_batch, open_log
 from milepost.clock import ManualClock
 from milepost.errors import IndexOffsetOverflow, InvalidConfiguration
 from milepost.files import Disk, HandlePool
-from milepost.inspect.forecast import filling_interval, index_room, most_entries
+from milepost.inspect.tune.forecast import filling_interval, index_room, most_entries
 from milepost.record.partitioner import partition_for
 from milepost.segment.offset_index import OffsetIndex, OffsetPosition
 from milepost.segment.time_index import TimeIndex, TimestampOffset

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from milepost.config.topic import LogConfig
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     MetadataRequest,
 )
+from milepost.topic_partition import TopicPartition
 from tests.broker.settings import APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, alter, configs, describe, replace
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire

@@ -17,9 +17,9 @@ from milepost.broker.broker import Broker
 from milepost.client.cluster import Cluster
 from milepost.clock import ManualClock
 from milepost.errors import KafkaStorage
-from milepost.log.partition_name import TopicPartition as Name
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition as Name
 from tests.broker.attaching import FREE_PORT, SECONDS, attached, consumer_of
 from tests.broker.topics import metadata
 from tests.broker.wire import Wire

@@ -15,7 +15,6 @@ from milepost.broker.dispatch import served_apis
 from milepost.broker.read_only import READING, REFUSALS
 from milepost.errors import InvalidArgument
 from milepost.log.log import Log
-from milepost.log.partition_name import TopicPartition as Name
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.message import Message
 from milepost.protocol.messages import (
@@ -38,6 +37,7 @@ from milepost.protocol.messages import (
 )
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition as Name
 from tests.broker.attaching import SECONDS, attached
 from tests.broker.wire import Wire
 from tests.golden_fixture import Golden

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol import frames
 from milepost.protocol.messages import FetchRequest, MetadataRequest, OffsetCommitRequest, ProduceRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.broker.held_disk import HeldDisk
 from tests.broker.topics import create, offset, produce, wanted
 from tests.broker.wire import Wire

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from milepost.broker import housekeeping
+from milepost.broker import maintenance as housekeeping
 from milepost.broker.broker import Broker
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import DeleteTopicsRequest, DescribeLogDirsRequest, ProduceRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.broker.on_loop import on_loop
 from tests.broker.topics import create, metadata, offset, produce, wanted
 from tests.broker.wire import Wire

@@ -19,8 +19,8 @@ from milepost.client.configs import Resource, ResourceType, describe_configs
 from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, ends
 from milepost.client.producer import Producer
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
 CLEAN = ".kafka_cleanshutdown"

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from milepost.broker.broker import Broker
 from milepost.errors import KafkaStorage
-from milepost.log.partition_name import TopicPartition as Name
 from milepost.log.retention import delete_old_segments
+from milepost.topic_partition import TopicPartition as Name
 from tests.broker.attaching import FREE_PORT, SECONDS
 from tests.broker.conftest import Brokers
 from tests.broker.test_attach import consume, printed_rows

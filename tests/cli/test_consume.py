@@ -174,7 +174,7 @@ def test_reader_that_goes_away_ends_it_quietly(broker, topic):
 
 
 def test_records_on_a_terminal_cannot_move_its_cursor():
-    from milepost.cli.record_output import RecordOutput
+    from milepost.cli.terminal.record_output import RecordOutput
 
     output = RecordOutput()
     assert output._shown(b"\x1b[2J") == b"\x1b[2J"

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from milepost.client.cluster import Cluster
 from milepost.client.offsets import commit
 from milepost.client.producer import Producer
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 from tests.cli.running import run
 from tests.waiting import until
 

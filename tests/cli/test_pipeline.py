@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from milepost.cli.output import Sentence
-from milepost.cli.pipeline_job import plain_errors
+from milepost.cli.pipeline_jobs.job import plain_errors
+from milepost.cli.terminal.output import Sentence
 from milepost.files import Disk
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 from tests.cli.running import Ran, run
 from tests.golden_fixture import Golden
 from tests.spark.jobs.in_process import here

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milepost.files import Disk
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 from tests.cli.running import run
 from tests.golden_fixture import Golden
 from tests.inspect.logs import contents

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 from tests.cli.running import Ran, run
 from tests.client.test_producer import read_all
 from tests.client.topics import make_topic

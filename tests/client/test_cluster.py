@@ -13,7 +13,6 @@ from milepost.client.metadata import Node
 from milepost.client.offsets import LATEST, list_offsets
 from milepost.client.retrying import failed
 from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -21,6 +20,7 @@ from milepost.protocol.messages import (
     ListOffsetsResponse,
     MetadataResponse,
 )
+from milepost.topic_partition import TopicPartition
 from tests.client.fake_broker import CLOSE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
 from tests.waiting import PATIENCE

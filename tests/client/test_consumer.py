@@ -15,10 +15,10 @@ from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from milepost.client.producer import Producer
 from milepost.client.retrying import Retries
 from milepost.errors import BrokerUnavailable, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import FetchResponse, ListOffsetsResponse
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.client.fake_broker import CLOSE, SILENCE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
 from tests.waiting import PATIENCE, until

@@ -13,13 +13,13 @@ from milepost.client.groups import GroupListing, delete_group, describe_group, g
 from milepost.client.offsets import commit, committed
 from milepost.client.producer import Producer
 from milepost.errors import RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import (
     ConsumerGroupDescribeResponse,
     DescribeGroupsResponse,
     FindCoordinatorResponse,
     ListGroupsResponse,
 )
+from milepost.topic_partition import TopicPartition
 from tests.client.fake_broker import FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
 from tests.waiting import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 from milepost.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, Committed, FoundOffset, commit, committed, ends, list_offsets
 from milepost.client.producer import Producer
 from milepost.errors import RequestFailed
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 from tests.client.topics import make_topic
 
 

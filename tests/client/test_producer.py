@@ -11,9 +11,9 @@ from milepost.client.producer import Delivery, Producer
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import InitProducerIdResponse, ProduceResponse
 from milepost.record.batch import RecordBatch
+from milepost.topic_partition import TopicPartition
 from tests.client.fake_broker import CLOSE, FakeBroker, fake_brokers, metadata
 from tests.client.topics import make_topic
 from tests.waiting import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from milepost.broker.inter_broker import KEYS
-from milepost.log.partition_metadata import topic_id_bytes
+from milepost.log.directory.partition_metadata import topic_id_bytes
 from milepost.protocol import compiled
 from milepost.protocol.apis import BY_KEY
 from milepost.protocol.messages import (

@@ -8,9 +8,9 @@ import pytest
 
 from milepost.cluster.isr_proposals import AlterPartitionProposals
 from milepost.cluster.protocol_versions import protocol_versions
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol import compiled
 from milepost.replica.leadership import LeaderState
+from milepost.topic_partition import TopicPartition
 
 TOPIC_ID = bytes(range(16))
 

@@ -13,7 +13,7 @@ from milepost.cluster.solo import SoloCluster
 from milepost.cluster.view import TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.recorder import RecordingDisk
 from tests.crash.replayer import power_failures, process_deaths

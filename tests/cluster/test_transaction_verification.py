@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.transaction_verification import ask_coordinator
-from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import Admission, answered_to_produce
+from milepost.broker.internal_topics.transaction_verification import ask_coordinator
+from milepost.coordinator.transactions.transaction import Producer
+from milepost.coordinator.transactions.transaction_admission import Admission, answered_to_produce
 from milepost.errors import BrokerUnavailable
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AddPartitionsToTxnResponse
 from milepost.replica.metadata import BrokerInfo
+from milepost.topic_partition import TopicPartition
 
 NAME = TopicPartition("visits", 0)
 COORDINATOR = BrokerInfo(2, 1, (), None)

@@ -14,12 +14,11 @@ from typing import Any
 
 from milepost.broker.dispatch import module_name
 from milepost.clock import ManualClock
-from milepost.coordinator.groups import GroupCoordinator
-from milepost.coordinator.settings import GroupSettings
-from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import admit
-from milepost.log.partition_name import TopicPartition
-from milepost.log.verification import VerificationGuard
+from milepost.coordinator.group.group_coordinator import GroupCoordinator
+from milepost.coordinator.group.group_settings import GroupSettings
+from milepost.coordinator.transactions.transaction import Producer
+from milepost.coordinator.transactions.transaction_admission import admit
+from milepost.log.producer_state.verification import VerificationGuard
 from milepost.protocol import frames, headers
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.error_codes import ErrorCode
@@ -38,6 +37,7 @@ from milepost.record.control import ControlType, EndTransactionMarker, end_trans
 from milepost.record.internal_topics import consumer_offsets
 from milepost.record.internal_topics.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.coordinator.in_pieces import Pieces, handled
 
 START_MS = 1_700_000_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.coordinator.interfaces import Work
-from milepost.coordinator.offsets import Commit
+from milepost.coordinator.offsets.committed_offsets import Commit
 from milepost.protocol.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,

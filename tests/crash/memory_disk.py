@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 from milepost.files import Disk
-from milepost.log import directory_lock
+from milepost.log.directory import directory_lock
 
 State = Mapping[str, bytes]
 

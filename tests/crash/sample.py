@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.config.topic import LogConfig
-from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
 from milepost.log.open import open_log
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record

@@ -23,7 +23,7 @@ from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.log import Log
 from milepost.log.open import open_log
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.log.retention import delete_old_segments
 from milepost.record.control import ControlType
 from milepost.record.records import Record

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.config.topic import LogConfig
-from milepost.log.cleanable import measure
-from milepost.log.cleaner import Cleaner
-from milepost.log.offset_map import OffsetMap
+from milepost.log.cleaning.cleanable import measure
+from milepost.log.cleaning.cleaner import Cleaner
+from milepost.log.cleaning.offset_map import OffsetMap
+from milepost.log.cleaning.swap import Swap
 from milepost.log.open import open_log
 from milepost.log.retention import delete_old_segments
-from milepost.log.swap import Swap
 from milepost.record.control import ControlType
 from milepost.segment.segment import Segment
 from tests.crash.history import Expected, History, Level, as_stored, facts

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptSnapshot
-from milepost.log.producers import producer_entry
-from milepost.log.snapshot import decode_snapshot, encode_snapshot
+from milepost.log.producer_state.producers import producer_entry
+from milepost.log.producer_state.snapshot import decode_snapshot, encode_snapshot
 from tests.fuzz.coverage_guided import fuzz
 
 

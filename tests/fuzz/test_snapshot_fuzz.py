@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from milepost.log.producer_state.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 from tests.fuzz.fuzz_snapshot import one_input
 
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -14,8 +14,8 @@ import pytest
 
 from milepost import open_log
 from milepost.log.log import Log
+from milepost.log.producer_state.snapshot import decode_snapshot
 from milepost.log.reading import EARLIEST, LATEST, MAX_TIMESTAMP
-from milepost.log.snapshot import decode_snapshot
 from milepost.record.records import Record
 from tests.golden_fixture import Golden, all_cases, all_partitions
 from tests.golden_log.golden_case import clock_of, config_of, digests

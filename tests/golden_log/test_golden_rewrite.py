@@ -16,7 +16,7 @@ import pytest
 
 from milepost import open_log
 from milepost.log.log import Log
-from milepost.log.snapshot import SnapshotEntry, decode_snapshot
+from milepost.log.producer_state.snapshot import SnapshotEntry, decode_snapshot
 from tests.golden_fixture import Golden, all_partitions, kafka_version
 from tests.golden_log.golden_case import INDEX_SUFFIXES, clock_of, config_of, digests
 from tests.quick_disk import QuickDisk

@@ -16,7 +16,7 @@ from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.config import BrokerConfig
 from milepost.log.manager import LogManager
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record

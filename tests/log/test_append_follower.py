@@ -6,7 +6,7 @@ import pytest
 
 from milepost.codec.compression import Codec
 from milepost.errors import CorruptRecord, OffsetsOutOfOrder, RecordBatchTooLarge, UnexpectedAppendOffset
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType
 from milepost.record.legacy_builder import build_legacy

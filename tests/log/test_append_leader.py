@@ -20,7 +20,7 @@ from milepost.errors import (
     RecordTooLarge,
     TransactionCoordinatorFenced,
 )
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType
 from milepost.record.records import Record

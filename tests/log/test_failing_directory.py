@@ -14,8 +14,8 @@ from milepost.config.broker import BrokerConfig
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.failing_directory import KINDS, FailingDirectoryDisk
 from tests.log.making import produced
 

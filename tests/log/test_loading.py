@@ -10,7 +10,7 @@ import pytest
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.errors import CorruptRecord, OutOfOrderSequence
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.control import ControlType
 from milepost.record.legacy_builder import build_legacy
 from milepost.record.records import Record

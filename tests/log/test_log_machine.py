@@ -18,12 +18,12 @@ from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.config.topic import LogConfig
 from milepost.errors import CorruptRecord
-from milepost.log.cleanable import measure
-from milepost.log.cleaner import Cleaner
+from milepost.log.cleaning.cleanable import measure
+from milepost.log.cleaning.cleaner import Cleaner
+from milepost.log.cleaning.offset_map import OffsetMap
 from milepost.log.log import Log
-from milepost.log.offset_map import OffsetMap
 from milepost.log.open import open_log
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.control import ControlType
 from tests.crash.history import Expected, Facts, as_stored, facts
 from tests.crash.invariants import check_lookups, check_producers, check_reading, check_transactions, scan

@@ -14,16 +14,16 @@ import pytest
 from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import KafkaStorage
-from milepost.log import upkeep
-from milepost.log.checkpoints import read_offset_checkpoint
-from milepost.log.directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from milepost.log.directory.checkpoints import read_offset_checkpoint
+from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
+from milepost.log.maintenance import log_maintenance as upkeep
+from milepost.log.maintenance.side_thread import BackgroundScheduler
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
 from milepost.log.retention import delete_old_segments
-from milepost.log.side_thread import BackgroundScheduler
 from milepost.record.records import Record
-from tests.log.cleaned_logs import contents
+from milepost.topic_partition import TopicPartition
+from tests.log.cleaning.cleaned_logs import contents
 from tests.log.making import log_in, produced
 from tests.quick_disk import QuickDisk
 

@@ -15,11 +15,11 @@ from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import DirectoryLocked, InvalidConfiguration, KafkaStorage, OffsetOutOfRange
 from milepost.files import Disk
-from milepost.log.directory import LOG_STARTS
+from milepost.log.directory.data_directory import LOG_STARTS
 from milepost.log.manager import LogManager
 from milepost.log.open import open_log
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.log.making import idempotent
 
 NOW = 1_700_000_000_000

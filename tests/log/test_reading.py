@@ -7,7 +7,7 @@ import os
 import pytest
 
 from milepost.errors import CorruptRecord, InvalidArgument, OffsetOutOfRange
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.log.reading import Isolation, OffsetMetadata
 from milepost.record.control import ControlType
 from milepost.segment.trace import IndexSearch, LogScan, SegmentChoice

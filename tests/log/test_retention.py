@@ -15,7 +15,7 @@ from milepost.log.open import open_log
 from milepost.log.retention import deletable_segments, delete_below_start, delete_by_size, delete_by_time, delete_old_segments
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
-from tests.log.cleaned_logs import DAY, NOW, QuickDisk
+from tests.log.cleaning.cleaned_logs import DAY, NOW, QuickDisk
 
 RECORD_BYTES = len(build_batch([Record(0, NOW, b"key", b"value")]))
 

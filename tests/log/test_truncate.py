@@ -6,7 +6,7 @@ import pytest
 
 from milepost.clock import ManualClock
 from milepost.errors import InvalidArgument
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.control import ControlType
 from tests.log.making import NOW, idempotent, log_in, marker, names, offsets, produced, snapshots, transactional
 from tests.segment.making import batch

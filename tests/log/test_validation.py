@@ -8,7 +8,7 @@ from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptRecord, InvalidRecord, RecordValidation, UnsupportedForMessageFormat
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.batch import TimestampType
 from milepost.record.builder import build_batch
 from milepost.record.legacy_builder import build_legacy

@@ -13,7 +13,6 @@ from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import BrokerUnavailable, OffsetOutOfRange
 from milepost.log.log import Log
-from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
 from milepost.protocol import frames, headers
 from milepost.protocol.fetch_frames import RepeatedFetch
@@ -30,6 +29,7 @@ from milepost.replica.fetcher import Fetcher, FetcherSettings
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.replication_quota import ReplicationQuotas
+from milepost.topic_partition import TopicPartition
 from tests.simulation.turns import Turns
 
 NAME = TopicPartition("t", 0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import UpdateMetadataRequest
 from milepost.replica.metadata import Endpoint, PartitionInfo
 from milepost.replica.metadata_cache import MetadataCache
+from milepost.topic_partition import TopicPartition
 
 TopicState = UpdateMetadataRequest.TopicState
 LiveBroker = UpdateMetadataRequest.LiveBroker

@@ -6,8 +6,8 @@ import pytest
 
 from milepost.clock import ManualClock
 from milepost.config import BrokerConfig, LogConfig
-from milepost.log.partition_name import TopicPartition
 from milepost.replica.replication_quota import ReplicationQuotas
+from milepost.topic_partition import TopicPartition
 
 
 @pytest.fixture

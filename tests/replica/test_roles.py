@@ -9,7 +9,6 @@ import pytest
 
 from milepost.clock import ManualClock
 from milepost.log.open import open_log
-from milepost.log.partition_name import TopicPartition
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaderAndIsrRequest
@@ -17,6 +16,7 @@ from milepost.replica.leadership import Confirmed
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.roles import Roles
+from milepost.topic_partition import TopicPartition
 from tests.log.making import produced
 
 NAME = TopicPartition("visits", 0)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from milepost.broker.clustered import ClusteredBroker
 from milepost.broker.record_examiner import RecordExaminer
 from milepost.client.versions import api_of
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.topic_partition import TopicPartition
 from tests.checker.history import Accepted, Administered, History
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.connections import LISTENER, SimulatedChannel, SimulatedRequest

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from milepost.record.batches import iter_batches
@@ -17,6 +16,7 @@ from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, control_type
 from milepost.record.records import Record as LogRecord
 from milepost.replica.metadata import BrokerInfo
+from milepost.topic_partition import TopicPartition
 from tests.checker.history import Outcome, Poll, Record, Send, sealed
 from tests.simulation.broker import Observed, Seen
 from tests.simulation.network import SimulatedPeers

@@ -23,9 +23,9 @@ from milepost.cluster.zookeeper.operations import Create, Operation
 from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
 from milepost.log.log import Log
-from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
 from milepost.record.batches import iter_batches
+from milepost.topic_partition import TopicPartition
 from tests.checker.checker import check
 from tests.checker.history import Finding, History, Lookup, Outcome, Replica
 from tests.crash.memory_disk import MemoryDisk

@@ -9,10 +9,10 @@ from typing import Any
 
 from milepost.clock import ManualClock
 from milepost.errors import MilepostError
-from milepost.log.cleanable import LogToClean
-from milepost.log.cleaner import CleaningAborted
+from milepost.log.cleaning.cleanable import LogToClean
+from milepost.log.cleaning.cleaner import CleaningAborted
+from milepost.log.maintenance.scheduler import Lane, Scheduler, Task
 from milepost.log.manager import LogManager
-from milepost.log.scheduler import Lane, Scheduler, Task
 from tests.waiting import PATIENCE
 
 

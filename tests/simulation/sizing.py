@@ -24,7 +24,7 @@ from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Operation, Result, WatchEvent
 from milepost.cluster.zookeeper.session import Runner
-from milepost.log.partition_metadata import topic_id_text
+from milepost.log.directory.partition_metadata import topic_id_text
 from milepost.protocol import compiled
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import (

@@ -24,13 +24,13 @@ from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
-from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
+from milepost.log.maintenance.scheduler import Lane, Task
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
-from milepost.log.scheduler import Lane, Task
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.crash.memory_disk import MemoryDisk, State
 from tests.simulation.late_threads import Cleaning, LateThreads
 

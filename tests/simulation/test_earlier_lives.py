@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from milepost.cluster.protocol_versions import protocol_versions
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import FetchRequest
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 from tests.simulation.network import Caller
 

@@ -18,7 +18,7 @@ from milepost.cluster.election import Elected, Term
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import ANY_VERSION, Check, Create, Exists, Multi, SetData
 from milepost.log.flushing import FlushableLog
-from milepost.log.producer_entry import ProducerAppend
+from milepost.log.producer_state.producer_entry import ProducerAppend
 from milepost.replica.following import Following
 from milepost.replica.leadership import Leadership
 from milepost.replica.roles import Roles

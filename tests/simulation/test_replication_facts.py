@@ -8,9 +8,9 @@ from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 
 NAME = TopicPartition("t", 0)

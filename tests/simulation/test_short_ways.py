@@ -10,9 +10,9 @@ import pytest
 from milepost.broker.follower_fetches import Follower
 from milepost.broker.remembered_fetch import RememberedFetch
 from milepost.broker.remembered_produce import AwaitedAnswer, RememberedProduces
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
+from milepost.topic_partition import TopicPartition
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster, Complaints, run
 

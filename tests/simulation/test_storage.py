@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from milepost.log import cleaner_manager, upkeep
+from milepost.log.cleaning import cleaner_manager
 from milepost.log.ending import EndingLog
+from milepost.log.maintenance import log_maintenance as upkeep
+from milepost.log.maintenance.log_maintenance import Upkeep
 from milepost.log.manager import LogManager
-from milepost.log.upkeep import Upkeep
 from tests.simulation.storage import StorageRun
 
 SEEDS_EACH = 5

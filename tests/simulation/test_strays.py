@@ -9,10 +9,11 @@ import pytest
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete
-from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.protocol.messages import DescribeProducersRequest
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.simulation.broker import DATA
 from tests.simulation.clients import Client
 from tests.simulation.cluster import Cluster

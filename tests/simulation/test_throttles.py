@@ -9,9 +9,9 @@ import pytest
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, SetData
-from milepost.log.partition_name import TopicPartition
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 
 MOVED, IN_SYNC = TopicPartition("moved", 0), TopicPartition("steady", 0)

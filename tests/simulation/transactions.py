@@ -13,7 +13,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -24,6 +23,7 @@ from milepost.protocol.messages import (
 )
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 from tests.checker.history import Outcome, Send, Transaction, sealed
 from tests.simulation.clients import APPEND_MS, PRODUCE_VERSION, Client
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from milepost.errors import InvalidArgument, OffsetOutOfRange
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.bounds import batch_ranges, offsets_from_json, offsets_to_json, starting_offsets
 from milepost.spark.offset_range import OffsetRange, divide, ranges_between, spread_limit
 from milepost.spark.options import SourceOptions
 from milepost.spark.subscription import Subscription
 from milepost.spark.transport import Split, Transport
+from milepost.topic_partition import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 1_000_000

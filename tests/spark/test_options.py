@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from milepost.errors import InvalidArgument
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.bound import Bound
 from milepost.spark.option_values import duration_ms, partition_numbers
 from milepost.spark.options import KNOWN, SourceOptions
 from milepost.spark.paths import parse_paths
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.subscription import Subscription
+from milepost.topic_partition import TopicPartition
 
 
 def parse(streaming: bool = False, **options: str) -> SourceOptions:

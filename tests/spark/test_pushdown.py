@@ -22,11 +22,11 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.spark.pushdown import Pruning, pruning_of
 from milepost.spark.pushdown_reader import PushdownReader
+from milepost.topic_partition import TopicPartition
 from tests.spark.logs import NOW, Batch, Step, many_batches, plain_scan, steps, write_log
 from tests.spark.rows import ALL, plain, to_rows
 

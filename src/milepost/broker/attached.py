@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.attached_partitions import find_partitions
 from milepost.broker.broker import Broker
-from milepost.broker.coordinator_log import Done, InternalTopic
+from milepost.broker.internal_topics.coordinator_log import Done, InternalTopic
 from milepost.broker.read_only import ReadOnlyDispatcher
 from milepost.clock import Clock
 from milepost.cluster.attached import AttachedCluster
@@ -25,15 +25,15 @@ from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log import partition_metadata
 from milepost.log.attached import AttachedLogs
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory import partition_metadata
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.records import Record
 from milepost.replica.manager import ReplicaManager
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.log.verification import VerificationGuard
+    from milepost.log.producer_state.verification import VerificationGuard
 
 NEVER = str(2**31 - 1)
 # Nothing happens because time goes by, and nothing is made because somebody asks for it.

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.inspect.paths import PathKind, look_at, partitions_in
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.manager import NOT_PARTITIONS
-from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.topic_partition import TopicPartition
 
 
 def find_partitions(paths: Iterable[str], disk: Disk) -> dict[TopicPartition, str]:

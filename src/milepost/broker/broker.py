@@ -17,20 +17,20 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from milepost.broker.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
-from milepost.broker.coordinators import Coordinators
+from milepost.broker.configs.dynamic_config import apply, in_force
 from milepost.broker.dispatch import Dispatcher
-from milepost.broker.dynamic_config import apply, in_force
 from milepost.broker.fetch_sessions import FetchSessions
-from milepost.broker.housekeeping import Housekeeping, Loop
 from milepost.broker.identity import identify
-from milepost.broker.metered_disk import MeteredDisk
+from milepost.broker.internal_topics.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
+from milepost.broker.internal_topics.coordinators import Coordinators
+from milepost.broker.internal_topics.transaction_markers import MarkerWriter
+from milepost.broker.maintenance import Housekeeping
 from milepost.broker.record_examiner import RecordExaminer
 from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
+from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topic_changes import TopicChanges
 from milepost.broker.topic_errors import InvalidTopic, TopicExists, colliding
-from milepost.broker.transaction_markers import MarkerWriter
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster
@@ -39,26 +39,27 @@ from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import Listener, parse_listener
 from milepost.config.topic import LogConfig
 from milepost.files import Disk
-from milepost.log import partition_metadata
+from milepost.log.directory import partition_metadata
+from milepost.log.maintenance.side_thread import SideThread
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition, topic_name_fault
-from milepost.log.side_thread import SideThread
+from milepost.loop import Loop
 from milepost.net.request_metrics import RequestMetricsTable
 from milepost.net.socket_server import SocketServer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
+from milepost.topic_partition import TopicPartition, topic_name_fault
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.broker.metrics_endpoint import MetricsEndpoint
-    from milepost.broker.replication_facts import Alone, AmongOthers
-    from milepost.coordinator.consumer_groups import ConsumerGroups
-    from milepost.coordinator.groups import GroupCoordinator
-    from milepost.coordinator.pending_markers import WriteMarkers
-    from milepost.coordinator.transaction import Producer
-    from milepost.coordinator.transaction_admission import Admission
-    from milepost.coordinator.transactions import TransactionCoordinator
+    from milepost.broker.telemetry.metrics_endpoint import MetricsEndpoint
+    from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
+    from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
+    from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.coordinator.transactions.pending_markers import WriteMarkers
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.coordinator.transactions.transaction_admission import Admission
+    from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
 
@@ -187,7 +188,7 @@ class Broker:
         if self.config.milepost_metrics_port is None:
             return None
         # Here and not at the top: most brokers have none, and start sooner.
-        from milepost.broker.metrics_endpoint import MetricsEndpoint
+        from milepost.broker.telemetry.metrics_endpoint import MetricsEndpoint
 
         return MetricsEndpoint(self)
 
@@ -275,7 +276,7 @@ class Broker:
         return refuse_follower(request, context.version)
 
     def replication_facts(self) -> Alone | AmongOthers:
-        from milepost.broker.replication_facts import Alone  # when somebody asks for metrics
+        from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
 
         return Alone(self)
 
@@ -302,13 +303,13 @@ class Broker:
         answer: Callable[[dict[TopicPartition, ErrorCode]], None],
     ) -> None:
         """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
-        from milepost.coordinator.transaction_admission import admit  # which is where `admission` comes from
+        from milepost.coordinator.transactions.transaction_admission import admit  # which is where `admission` comes from
 
         admit(self.transactions, admission, transactional_id, producer, partitions, answer)
 
     def asks_coordinator(self, admission: Admission) -> bool:
         """Whether the first batch of a transaction waits for its coordinator; always where that adds the partition."""
-        from milepost.coordinator.transaction_admission import Admission  # which is where `admission` comes from
+        from milepost.coordinator.transactions.transaction_admission import Admission  # which is where `admission` comes from
 
         return admission is Admission.ADD or self.config.transaction_partition_verification_enable
 

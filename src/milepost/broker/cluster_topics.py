@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker.replicated_topic import ReplicatedTopic
+from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor
 from milepost.broker.topic_requests import repeated
 from milepost.cluster import topic_writes
 from milepost.cluster.replica_assignment import assign_replicas
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment
-from milepost.log.partition_metadata import random_topic_id
+from milepost.log.directory.partition_metadata import random_topic_id
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

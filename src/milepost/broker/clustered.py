@@ -19,19 +19,18 @@ from milepost.broker import follower_fetches, remembered_fetch
 from milepost.broker.apis.fetch import refuse_follower
 from milepost.broker.broker import Broker
 from milepost.broker.cluster_apis.metadata import BROKERS
-from milepost.broker.cluster_coordinators import ClusterCoordinators
 from milepost.broker.cluster_dispatch import ClusterDispatcher
-from milepost.broker.cluster_settings import ClusterSettings
 from milepost.broker.cluster_topics import ClusterTopics
-from milepost.broker.coordinator_log import configs_of_offsets, configs_of_transactions
+from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.fetcher_settings import fetcher_settings
-from milepost.broker.housekeeping import Loop
-from milepost.broker.marker_sender import MarkerSender
+from milepost.broker.internal_topics.cluster_coordinators import ClusterCoordinators
+from milepost.broker.internal_topics.coordinator_log import configs_of_offsets, configs_of_transactions
+from milepost.broker.internal_topics.marker_sender import MarkerSender
+from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
+from milepost.broker.internal_topics.transaction_verification import ask_coordinator
 from milepost.broker.nearest_replica import nearest_replica
 from milepost.broker.peers_in_turn import PeersInTurn
-from milepost.broker.replicated_topic import ReplicatedTopic
-from milepost.broker.transaction_verification import ask_coordinator
 from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
@@ -51,9 +50,9 @@ from milepost.config.listeners import parse_listener
 from milepost.coordinator.hashing import partition_of
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.files import Disk
-from milepost.log.meta_properties import MetaProperties
-from milepost.log.partition_metadata import random_topic_id
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.meta_properties import MetaProperties
+from milepost.log.directory.partition_metadata import random_topic_id
+from milepost.loop import Loop
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse, UpdateMetadataRequest
 from milepost.replica.broker_proof import BrokerProof
@@ -68,12 +67,13 @@ from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.replica.roles import Roles
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.broker.replication_facts import AmongOthers
-    from milepost.coordinator.transaction import Producer
-    from milepost.coordinator.transaction_admission import Admission
+    from milepost.broker.telemetry.replication_facts import AmongOthers
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.net.channel import Channel
 
 logger = logging.getLogger("milepost.broker")
@@ -342,7 +342,7 @@ class ClusteredBroker(Broker):
         logger.error("%s is followed no more: %s", name, error)
 
     def replication_facts(self) -> AmongOthers:
-        from milepost.broker.replication_facts import AmongOthers  # when somebody asks for metrics
+        from milepost.broker.telemetry.replication_facts import AmongOthers  # when somebody asks for metrics
 
         return AmongOthers(self)
 

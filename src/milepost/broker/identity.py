@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from milepost.log.directory import DataDirectory
-from milepost.log.meta_properties import MetaProperties
-from milepost.log.partition_metadata import random_topic_id
+from milepost.log.directory.data_directory import DataDirectory
+from milepost.log.directory.meta_properties import MetaProperties
+from milepost.log.directory.partition_metadata import random_topic_id
 
 DEFAULT_NODE = 0
 

@@ -18,7 +18,7 @@ from milepost.log.validation import TakesLong
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
     from milepost.log.log import Log
-    from milepost.log.side_thread import SideThread
+    from milepost.log.maintenance.side_thread import SideThread
 
 BYTES_OF_A_REQUEST = 1 << 20
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from milepost.broker.fetch_sessions import Session, facts
 from milepost.broker.follower_fetches import Follower, broker_epoch_of, replica_id_of
 from milepost.errors import MilepostError
 from milepost.log.reading import Isolation
+from milepost.loop import Timer
 from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
-from milepost.replica.purgatory import Cancellable
 from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RememberedFetch:
         self._waiting: Request | None = None
         self._is_due = False
         self._deadline = 0.0
-        self._timer: Cancellable | None = None
+        self._timer: Timer | None = None
         self._correlation_id = b""
         self._replica_id = replica_id_of(body)
         self._follower = Follower(broker, self._replica_id, broker_epoch_of(body), body.max_bytes)

@@ -20,14 +20,14 @@ from milepost.broker.slices import Turn, Work
 from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError
 from milepost.frozen import frozen
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.cluster.change_log import Change
     from milepost.cluster.view import TopicState
-    from milepost.coordinator.groups import GroupCoordinator
-    from milepost.coordinator.transactions import TransactionCoordinator
+    from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger("milepost.broker")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from milepost.broker.housekeeping import Timer
+from milepost.loop import Timer
 from milepost.net.event_loop import EventLoop
 from milepost.net.request import Request
 from milepost.net.request_channel import Handler

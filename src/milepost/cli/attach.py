@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.broker_properties import broker_properties
+from milepost.cli.options.broker_properties import broker_properties
 from milepost.cli.serve import broker_config, labelled, log_to_second_stream, run
 from milepost.codec.text import counted
 

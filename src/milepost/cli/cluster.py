@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from milepost.cli.broker_properties import broker_properties
-from milepost.cli.output import Sentence, line_writer
+from milepost.cli.options.broker_properties import broker_properties
+from milepost.cli.terminal.output import Sentence, line_writer
 
 if TYPE_CHECKING:
     from milepost.cluster.local.cluster import LocalCluster

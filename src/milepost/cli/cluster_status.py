@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from milepost.cli.columns import write_columns
-from milepost.cli.output import line_writer
+from milepost.cli.terminal.columns import write_columns
+from milepost.cli.terminal.output import line_writer
 from milepost.cluster.local.cluster import LocalCluster
 from milepost.cluster.overview import Overview, PartitionSeen, overview
 from milepost.cluster.zookeeper.reader import ZooKeeperReader

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from milepost.cli.bootstrap import bootstrap_server, connect
-from milepost.cli.key_values import pairs
-from milepost.cli.output import line_writer
+from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.options.key_values import pairs
+from milepost.cli.terminal.output import line_writer
 from milepost.config.broker import BrokerConfig
 from milepost.config.definition import Value
 from milepost.config.sources import Resolved, Setting, Source, from_environment, from_file, from_flags, resolve

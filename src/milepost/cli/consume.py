@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.bootstrap import bootstrap_server, connect
-from milepost.cli.output import Sentence
+from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.terminal.output import Sentence
 from milepost.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from milepost.cli.record_output import RecordOutput
+    from milepost.cli.terminal.record_output import RecordOutput
     from milepost.client.cluster import Cluster
     from milepost.client.consumer import Consumer
-    from milepost.log.partition_name import TopicPartition
     from milepost.record.records import Record
+    from milepost.topic_partition import TopicPartition
 
 FIELDS = ("timestamp", "partition", "offset", "key", "headers", "value")
 ISOLATION = ("read_uncommitted", "read_committed")
@@ -78,8 +78,8 @@ def command(
     """Print the records of TOPIC as they come."""
     if from_beginning + (offset is not None) + (time_text is not None) > 1:
         raise click.UsageError("--from-beginning, --offset and --time: give one of them")
-    from milepost.cli.record_output import RecordOutput
-    from milepost.cli.stopping import stop_on_signals
+    from milepost.cli.terminal.record_output import RecordOutput
+    from milepost.cli.terminal.stopping import stop_on_signals
     from milepost.client.consumer import Consumer
     from milepost.client.offsets import EARLIEST, LATEST
     from milepost.inspect.times import parse_time
@@ -110,7 +110,7 @@ def wait(timeout: float | None, last_record: float) -> float:
 
 
 def chosen(cluster: Cluster, topic: str, numbers: tuple[int, ...]) -> list[TopicPartition]:
-    from milepost.log.partition_name import TopicPartition
+    from milepost.topic_partition import TopicPartition
 
     there = [part.partition for part in cluster.topic(topic).partitions]
     for number in numbers:

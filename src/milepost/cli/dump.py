@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from milepost.cli.output import line_writer
-from milepost.cli.progress import progress_bar
+from milepost.cli.terminal.output import line_writer
+from milepost.cli.terminal.progress import progress_bar
 from milepost.errors import InvalidArgument
 from milepost.files import Disk
-from milepost.inspect.decoders import DECODERS, TOOLS
-from milepost.inspect.dump import Dump, Options, View, log_bytes
-from milepost.inspect.dump_json import JsonView
-from milepost.inspect.dump_text import TextView
-from milepost.inspect.filters import Filter, parse_range
+from milepost.inspect.dump.decoders import DECODERS, TOOLS
+from milepost.inspect.dump.dump import Dump, Options, View, log_bytes
+from milepost.inspect.dump.dump_json import JsonView
+from milepost.inspect.dump.dump_text import TextView
+from milepost.inspect.dump.filters import Filter, parse_range
 from milepost.inspect.times import parse_time
 from milepost.inspect.transaction_states import STATES
 

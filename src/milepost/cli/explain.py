@@ -10,11 +10,11 @@ import json
 
 import click
 
-from milepost.cli.sections import print_sections
-from milepost.cli.topic_options import topic_properties
-from milepost.inspect.explain import explain
-from milepost.inspect.explain_json import explanation_as_json
-from milepost.inspect.explain_text import explanation_as_text
+from milepost.cli.options.topic_options import topic_properties
+from milepost.cli.terminal.sections import print_sections
+from milepost.inspect.explain.explain import explain
+from milepost.inspect.explain.explain_json import explanation_as_json
+from milepost.inspect.explain.explain_text import explanation_as_text
 from milepost.inspect.opening import open_partition
 from milepost.inspect.times import parse_time
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.bootstrap import bootstrap_server, connect
-from milepost.cli.output import line_writer
+from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.terminal.output import line_writer
 from milepost.codec.text import counted
 from milepost.errors import InvalidArgument, RequestFailed
 
 if TYPE_CHECKING:
     from milepost.client.cluster import Cluster
     from milepost.client.groups import GroupDescription, PartitionLag
-    from milepost.log.partition_name import TopicPartition
+    from milepost.topic_partition import TopicPartition
 
 
 @click.group(name="groups", short_help="List and describe groups, their lag, and reset their offsets.")
@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group.")
 def list_(bootstrap: str, as_json: bool) -> None:
     """List the groups with their state and type."""
-    from milepost.cli.columns import write_columns
+    from milepost.cli.terminal.columns import write_columns
     from milepost.client.groups import list_groups
 
     with connect(bootstrap) as cluster:
@@ -143,7 +143,7 @@ def ensure_inactive(cluster: Cluster, group: str) -> None:
 
 def named(cluster: Cluster, text: str) -> list[TopicPartition]:
     """The partitions that `TOPIC` or `TOPIC:0,2` names."""
-    from milepost.log.partition_name import TopicPartition
+    from milepost.topic_partition import TopicPartition
 
     topic, colon, listed = text.partition(":")
     there = [part.partition for part in cluster.topic(topic).partitions]
@@ -169,7 +169,7 @@ def targets(cluster: Cluster, partitions: list[TopicPartition], asked: int, to_o
 
 
 def write_reset(before: dict[TopicPartition, int], after: dict[TopicPartition, int], executed: bool, as_json: bool) -> None:
-    from milepost.cli.columns import write_columns
+    from milepost.cli.terminal.columns import write_columns
 
     write = line_writer()
     if as_json:
@@ -195,7 +195,7 @@ def write_json(group: GroupDescription, rows: list[PartitionLag]) -> None:
 
 
 def write_text(group: GroupDescription, rows: list[PartitionLag]) -> None:
-    from milepost.cli.columns import write_columns
+    from milepost.cli.terminal.columns import write_columns
     from milepost.codec.text import shown
 
     write = line_writer()

@@ -18,7 +18,7 @@ from importlib import import_module
 import click
 
 import milepost
-from milepost.cli.output import EXIT_IO, Sentence, failed_output
+from milepost.cli.terminal.output import EXIT_IO, Sentence, failed_output
 from milepost.errors import MilepostError, PipelineMistakes
 
 # What `milepost --help` says, in this order.

@@ -1,6 +1,6 @@
 """`milepost pipeline …`: the heavy work on large logs, as Spark jobs on this machine or on a cluster.
 
-One module per job, `pipeline_JOB.py`, which imports Spark only when the job runs.
+One module per job in `pipeline_jobs`, which imports Spark only when the job runs.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ def command() -> None:
 
 
 for job in JOBS:
-    command.add_command(import_module(f"milepost.cli.pipeline_{job}").command, job)
+    command.add_command(import_module(f"milepost.cli.pipeline_jobs.{job}").command, job)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from milepost.cli.bootstrap import bootstrap_server, connect
-from milepost.cli.key_values import pairs
-from milepost.cli.output import Sentence, line_writer
+from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.options.key_values import pairs
+from milepost.cli.terminal.output import Sentence, line_writer
 from milepost.codec.text import counted
 from milepost.errors import InvalidArgument, MilepostError
 
 if TYPE_CHECKING:
     from milepost.client.producer import Delivery
-    from milepost.log.partition_name import TopicPartition
+    from milepost.topic_partition import TopicPartition
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_BYTES = 1 << 20

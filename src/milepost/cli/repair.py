@@ -6,13 +6,13 @@ import json
 
 import click
 
-from milepost.cli.output import line_writer
-from milepost.cli.topic_options import topic_properties
+from milepost.cli.options.topic_options import topic_properties
+from milepost.cli.terminal.output import line_writer
 from milepost.config.topic import LogConfig
-from milepost.inspect.decoders import shown
-from milepost.inspect.findings import counted
-from milepost.inspect.repair import Plan, plan_repair
-from milepost.inspect.repair_apply import apply_repair, ensure_unowned
+from milepost.inspect.dump.decoders import shown
+from milepost.inspect.repair.repair import Plan, plan_repair
+from milepost.inspect.repair.repair_apply import apply_repair, ensure_unowned
+from milepost.inspect.verify.findings import counted
 
 
 @click.command(name="repair", short_help="Say how to make a damaged directory whole; --apply does it.")

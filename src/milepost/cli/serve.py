@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.broker_properties import broker_properties
-from milepost.cli.output import EXIT_IO, Sentence
+from milepost.cli.options.broker_properties import broker_properties
+from milepost.cli.terminal.output import EXIT_IO, Sentence
 from milepost.config.broker import BrokerConfig
 from milepost.config.sources import from_environment, from_file, from_flags, resolve
 from milepost.errors import MilepostError

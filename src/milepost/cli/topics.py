@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milepost.cli.bootstrap import bootstrap_server, connect
-from milepost.cli.key_values import pairs
-from milepost.cli.output import line_writer
+from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.options.key_values import pairs
+from milepost.cli.terminal.output import line_writer
 from milepost.codec.text import counted
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def as_object(topic: TopicInfo, changed: list[ConfigEntry]) -> dict[str, object]
 
 
 def write_text(topic: TopicInfo, changed: list[ConfigEntry]) -> None:
-    from milepost.cli.columns import write_columns
+    from milepost.cli.terminal.columns import write_columns
     from milepost.codec.text import shown
 
     write = line_writer()

@@ -10,13 +10,13 @@ import json
 
 import click
 
-from milepost.cli.progress import progress_bar
-from milepost.cli.sections import print_sections
-from milepost.cli.topic_options import topic_properties
+from milepost.cli.options.topic_options import topic_properties
+from milepost.cli.terminal.progress import progress_bar
+from milepost.cli.terminal.sections import print_sections
 from milepost.config import LogConfig
 from milepost.inspect.opening import open_partition
-from milepost.inspect.tune import Need, possible_segment_bytes, tune_figures, tune_log, tuning_as_json
-from milepost.inspect.tune_text import tuning_as_text
+from milepost.inspect.tune.tune import Need, possible_segment_bytes, tune_figures, tune_log, tuning_as_json
+from milepost.inspect.tune.tune_text import tuning_as_text
 
 
 @click.command(name="tune", short_help="Compare index and segment settings for a log, or for figures.")

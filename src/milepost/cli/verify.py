@@ -6,13 +6,13 @@ import json
 
 import click
 
-from milepost.cli.output import line_writer
-from milepost.cli.progress import progress_bar
+from milepost.cli.terminal.output import line_writer
+from milepost.cli.terminal.progress import progress_bar
 from milepost.files import Disk
-from milepost.inspect.decoders import shown
-from milepost.inspect.dump import log_bytes
-from milepost.inspect.findings import Report
-from milepost.inspect.verify import verify
+from milepost.inspect.dump.decoders import shown
+from milepost.inspect.dump.dump import log_bytes
+from milepost.inspect.verify.findings import Report
+from milepost.inspect.verify.verify import verify
 
 
 @click.command(name="verify", short_help="Check every batch, record, index entry and checkpoint.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from milepost.cli.cluster import DEFAULT_DATA
-from milepost.cli.output import line_writer
+from milepost.cli.terminal.output import line_writer
 
 if TYPE_CHECKING:
     from milepost.cluster.zookeeper.reader import Znode, ZooKeeperReader
@@ -89,7 +89,7 @@ def get(path: str, zookeeper: str | None, data: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per change.")
 def watch(path: str, zookeeper: str | None, data: str, max_changes: int | None, as_json: bool) -> None:
     """Print every change of a znode and of all below it, from now on, until interrupted."""
-    from milepost.cli.stopping import stop_on_signals
+    from milepost.cli.terminal.stopping import stop_on_signals
     from milepost.cluster.zookeeper.changes import Changes
 
     with stop_on_signals() as stop, connected(zookeeper, data) as reader:

@@ -15,7 +15,6 @@ from milepost.client.metadata import TopicInfo
 from milepost.client.offsets import by_topic
 from milepost.client.retrying import failed
 from milepost.errors import MilepostError, UnsupportedVersion
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -24,6 +23,7 @@ from milepost.protocol.messages import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from milepost.topic_partition import TopicPartition
 
 BROKERS_DEFAULT = -1
 

@@ -26,11 +26,11 @@ from milepost.client.connection import CLIENT_ID, DEFAULT_TIMEOUT, Connection
 from milepost.client.metadata import NO_LEADER, ClusterInfo, Node, TopicInfo, from_response
 from milepost.client.retrying import Retries, failed, is_worth_another_try
 from milepost.errors import BrokerUnavailable, MalformedMessage, MilepostError, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.connection import DEFAULT_MAX_SIZE
 from milepost.protocol.error_codes import RETRIABLE, ErrorCode
 from milepost.protocol.message import Message
 from milepost.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest
+from milepost.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

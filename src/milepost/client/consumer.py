@@ -27,10 +27,10 @@ from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from milepost.client.retrying import failed, is_worth_another_try
 from milepost.codec.buffer import Buffer
 from milepost.errors import BrokerUnavailable, MalformedMessage, MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 
 MAX_BYTES = 50 << 20
 PARTITION_MAX_BYTES = 1 << 20

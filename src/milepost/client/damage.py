@@ -17,12 +17,12 @@ from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.codec.buffer import Buffer
 from milepost.errors import MilepostError, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest
 from milepost.record.batch import HEADER_SIZE, RecordBatch
 from milepost.record.batches import AnyBatch, iter_batches
 from milepost.record.kernel import find_batch
+from milepost.topic_partition import TopicPartition
 
 FETCH_BY_NAME = 12
 """The last version of Fetch that names topics by name."""

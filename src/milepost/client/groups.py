@@ -14,7 +14,6 @@ from milepost.client.connection import Connection
 from milepost.client.offsets import LATEST, Committed, committed, ends
 from milepost.client.retrying import failed
 from milepost.errors import InvalidRecord, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -27,6 +26,7 @@ from milepost.protocol.messages import (
     ListGroupsResponse,
 )
 from milepost.record.internal_topics.consumer_protocol import ASSIGNMENT, PROTOCOL_TYPE
+from milepost.topic_partition import TopicPartition
 
 DEAD, EMPTY = "Dead", "Empty"
 

@@ -18,7 +18,6 @@ from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.client.retrying import failed
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -26,6 +25,7 @@ from milepost.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from milepost.topic_partition import TopicPartition
 
 LATEST = -1
 EARLIEST = -2

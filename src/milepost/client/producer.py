@@ -23,7 +23,6 @@ from milepost.client.retrying import failed
 from milepost.clock import Clock, SystemClock
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument, MilepostError, RequestFailed
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from milepost.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
@@ -31,6 +30,7 @@ from milepost.record.builder import BatchBuilder
 from milepost.record.partitioner import partition_for
 from milepost.record.records import Headers, Record
 from milepost.record.sequence import increment_sequence
+from milepost.topic_partition import TopicPartition
 
 ALL_REPLICAS = -1
 PRODUCE_BY_NAME = 12

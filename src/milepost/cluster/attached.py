@@ -18,8 +18,8 @@ from milepost.cluster.solo import KEPT, SoloCluster
 from milepost.cluster.view import TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log.partition_metadata import random_topic_id
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.partition_metadata import random_topic_id
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from milepost.cluster.told import ToldCluster
 from milepost.errors import MilepostError
+from milepost.loop import Timers
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.message import Message
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Timers
 
 logger = logging.getLogger("milepost.cluster")
 

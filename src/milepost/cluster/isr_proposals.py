@@ -22,13 +22,13 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
 from milepost.log.log import Log
-from milepost.log.partition_name import TopicPartition
+from milepost.loop import Timers
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionRequest
 from milepost.replica.leadership import Confirmed, LeaderState
 from milepost.replica.metadata import PartitionInfo
-from milepost.replica.purgatory import Timers
 from milepost.replica.remote_replica import NO_BROKER_EPOCH
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

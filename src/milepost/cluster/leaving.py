@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from milepost.cluster.controller_link import ControllerLink
 from milepost.cluster.member import Member
 from milepost.cluster.protocol_versions import ProtocolVersions
+from milepost.loop import Timers
 from milepost.protocol.messages import ControlledShutdownRequest
-from milepost.replica.purgatory import Timers
 
 if TYPE_CHECKING:
     from milepost.config.broker import BrokerConfig

@@ -34,10 +34,10 @@ from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.cluster.zookeeper.unreadable import Unreadable
 from milepost.errors import MilepostError
+from milepost.loop import Timers
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.broker_proof import new_secret
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Timers
 
 logger = logging.getLogger("milepost.cluster")
 

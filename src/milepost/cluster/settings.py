@@ -69,7 +69,7 @@ def read_all() -> Steps[Stored]:
 
 
 def read_quotas() -> Steps[list[dict[str, Any]]]:
-    """In the form of `broker/client_quotas`."""
+    """In the form of `broker/configs/client_quotas`."""
     listed = yield [Children(f"{znodes.CONFIG}/{kind}") for kind in KINDS.values()]
     paths = [f"{kind}/{name}" for kind, answer in zip(KINDS.values(), listed, strict=True) for name in answer.children]
     users = [path for path in paths if path.startswith("users/")]

@@ -43,9 +43,9 @@ from milepost.cluster.change_log import VERSION, Change, ChangeLog
 from milepost.cluster.view import ClusterView, TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log.partition_metadata import random_topic_id, topic_id_bytes
-from milepost.log.partition_name import TopicPartition
-from milepost.log.scheduler import Lane, Scheduler
+from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
+from milepost.log.maintenance.scheduler import Lane, Scheduler
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

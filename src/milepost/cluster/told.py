@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from milepost.cluster.view import NO_TOPIC_ID, ClusterView, TopicState
-from milepost.log.partition_metadata import topic_id_text
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.partition_metadata import topic_id_text
 from milepost.protocol.messages import UpdateMetadataRequest
 from milepost.replica.metadata import BrokerInfo, PartitionInfo
 from milepost.replica.metadata_cache import NO_CONTROLLER, MetadataCache
+from milepost.topic_partition import TopicPartition
 
 
 class ToldCluster(ClusterView):

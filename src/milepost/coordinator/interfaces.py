@@ -34,7 +34,7 @@ from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
 
 if TYPE_CHECKING:
-    from milepost.log.verification import VerificationGuard
+    from milepost.log.producer_state.verification import VerificationGuard
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
@@ -59,16 +59,6 @@ class CoordinatorLog(Protocol):
         ...
 
     def batches(self, partition: int) -> Iterator[AnyBatch]: ...
-
-
-class Handle(Protocol):
-    """A task that waits for its time."""
-
-    def cancel(self) -> None: ...
-
-
-class Timers(Protocol):
-    def later(self, seconds: float, task: Callable[[], None]) -> Handle: ...
 
 
 class TopicNames(Protocol):

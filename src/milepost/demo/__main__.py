@@ -8,8 +8,8 @@ import time
 import click
 
 from milepost.broker.embedded import EmbeddedBroker
-from milepost.cli.output import Sentence, quiet_streams
-from milepost.cli.sections import print_sections
+from milepost.cli.terminal.output import Sentence, quiet_streams
+from milepost.cli.terminal.sections import print_sections
 from milepost.demo.clients import client_of
 from milepost.demo.pipeline import OUT, WORK, run_pipeline, what_is_missing, write_pipeline
 from milepost.demo.visits import (
@@ -25,8 +25,8 @@ from milepost.demo.visits import (
 )
 from milepost.errors import MilepostError
 from milepost.files import Disk
-from milepost.inspect.explain import explain
-from milepost.inspect.explain_text import INDENT, Section, explanation_as_text, wrapped
+from milepost.inspect.explain.explain import explain
+from milepost.inspect.explain.explain_text import INDENT, Section, explanation_as_text, wrapped
 from milepost.inspect.times import MILLISECONDS_UNIT, format_time
 from milepost.log.open import open_log
 from milepost.record.records import Record

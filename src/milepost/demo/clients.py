@@ -16,8 +16,8 @@ from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, commit, ends, list_offsets
 from milepost.client.producer import Producer
 from milepost.errors import BrokerUnavailable
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
 
 SECONDS = 30.0
 Counts = dict[int, int]

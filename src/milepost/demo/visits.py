@@ -6,8 +6,8 @@ import stat
 
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.open import open_log
-from milepost.log.partition_name import parse_directory_name
 from milepost.record.partitioner import partition_for
 from milepost.record.records import Record
 

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log import clean_shutdown, directory, directory_lock, epochs, meta_properties, partition_metadata
-from milepost.log.partition_name import parse_directory_name
+from milepost.log import epochs
+from milepost.log.directory import clean_shutdown, directory_lock, meta_properties, partition_metadata
+from milepost.log.directory import data_directory as directory
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.segment import names
 
 

@@ -33,10 +33,10 @@ from milepost.files import HandlePool
 from milepost.log.append_info import CLIENT, RAFT_LEADER, AppendInfo, checked_batches
 from milepost.log.examination import Examined
 from milepost.log.owner import Owner
-from milepost.log.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
+from milepost.log.producer_state.producer_entry import AppendOrigin, BatchMetadata, CompletedTransaction, ProducerAppend
+from milepost.log.producer_state.verification import VerificationGuard
 from milepost.log.reading import ReadableLog
 from milepost.log.validation import Validator
-from milepost.log.verification import VerificationGuard
 from milepost.record.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, RecordBatch
 from milepost.record.builder import build_batch
 from milepost.record.kernel import scan_records

@@ -18,12 +18,12 @@ from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Overlay
-from milepost.log.cleaner_manager import CleanerManager
-from milepost.log.directory import DataDirectory
+from milepost.log.cleaning.cleaner_manager import CleanerManager
+from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.log import Log
+from milepost.log.maintenance.log_maintenance import Upkeep
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
-from milepost.log.upkeep import Upkeep
+from milepost.topic_partition import TopicPartition
 
 ATTEMPTS = 5
 

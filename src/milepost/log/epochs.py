@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from milepost.errors import CorruptCheckpoint, InvalidArgument
 from milepost.files import Disk
 from milepost.frozen import frozen
-from milepost.log.checkpoints import MAX_INT, MAX_LONG, keep_aside, parse_number, read_entries, write_entries
+from milepost.log.directory.checkpoints import MAX_INT, MAX_LONG, keep_aside, parse_number, read_entries, write_entries
 
 logger = logging.getLogger("milepost.log")
 

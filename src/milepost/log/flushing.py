@@ -20,7 +20,7 @@ from typing import TypeVar
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.appending import DISK_FULL, AppendableLog
-from milepost.log.scheduler import Lane, Scheduler
+from milepost.log.maintenance.scheduler import Lane, Scheduler
 from milepost.segment import names
 
 EPOCHS_RETRY_MS = 1000

@@ -26,22 +26,22 @@ from milepost.config.topic import LogConfig
 from milepost.errors import CorruptIndex, CorruptRecord, InvalidRecord, KafkaStorage, SegmentOffsetOverflow
 from milepost.files import HandlePool, Overlay, read_file, remove_file
 from milepost.log import epochs as epochs_module
+from milepost.log.cleaning.splitting import split_overflowed
+from milepost.log.directory.unsettled_files import settle_files
 from milepost.log.epochs import EpochEntry, LeaderEpochCache
 from milepost.log.load_report import LoadReport
 from milepost.log.log import Log
+from milepost.log.maintenance.scheduler import Scheduler
 from milepost.log.owner import Owner
-from milepost.log.partition_name import TopicPartition
-from milepost.log.producer_window import restore_windows
-from milepost.log.producers import ProducerStateManager
-from milepost.log.scheduler import Scheduler
+from milepost.log.producer_state.producer_window import restore_windows
+from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
-from milepost.log.splitting import split_overflowed
-from milepost.log.unsettled_files import settle_files
 from milepost.record.batch import RecordBatch
 from milepost.segment import names, recovery
 from milepost.segment.file_records import Hole
 from milepost.segment.segment import Segment
 from milepost.segment.txn_index import AbortedTransaction
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.log")
 

@@ -27,20 +27,20 @@ from milepost.clock import Clock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange, PolicyViolation
 from milepost.files import HandlePool, remove_files
+from milepost.log.cleaning.swap import Swap
 from milepost.log.ending import EndingLog
 from milepost.log.epochs import LeaderEpochCache
+from milepost.log.maintenance.scheduler import Lane, Scheduler
 from milepost.log.owner import Owner
-from milepost.log.partition_name import TopicPartition
-from milepost.log.producer_window import restore_windows
-from milepost.log.producers import ProducerStateManager
-from milepost.log.scheduler import Lane, Scheduler
+from milepost.log.producer_state.producer_window import restore_windows
+from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
-from milepost.log.swap import Swap
 from milepost.log.validation import Validator
 from milepost.record.batch import RecordBatch
 from milepost.segment import names
 from milepost.segment.profile import IndexProfile
 from milepost.segment.segment import Segment
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.log")
 

@@ -26,23 +26,24 @@ from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage, MilepostError
 from milepost.files import Disk, HandlePool
-from milepost.log import partition_metadata
-from milepost.log.cleaner_manager import CleanerManager
-from milepost.log.directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from milepost.log.cleaning.cleaner_manager import CleanerManager
+from milepost.log.directory import partition_metadata
+from milepost.log.directory.data_directory import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    DataDirectory,
+)
+from milepost.log.directory.partition_directory import delete_directory_name, parse_directory_name, stray_directory_name
 from milepost.log.load_report import LoadReport
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
+from milepost.log.maintenance.log_maintenance import Upkeep
+from milepost.log.maintenance.scheduler import Lane, Scheduler
 from milepost.log.open import last_segment_size
 from milepost.log.owner import Owner
-from milepost.log.partition_name import (
-    TopicPartition,
-    delete_directory_name,
-    parse_directory_name,
-    stray_directory_name,
-    validate_topic_name,
-)
-from milepost.log.scheduler import Lane, Scheduler
-from milepost.log.upkeep import Upkeep
+from milepost.topic_partition import TopicPartition, validate_topic_name
 
 logger = logging.getLogger("milepost.log")
 

@@ -18,12 +18,13 @@ from milepost.clock import Clock, SystemClock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, HandlePool, Overlay
-from milepost.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
 from milepost.log.owner import Owner
-from milepost.log.partition_name import TopicPartition, parse_directory_name
 from milepost.segment import names
+from milepost.topic_partition import TopicPartition
 
 
 def open_log(

@@ -18,7 +18,7 @@ from milepost.codec.compression import decompress
 from milepost.codec.crc32c import crc32c
 from milepost.errors import MilepostError
 from milepost.log.examination import QUICK_BYTES
-from milepost.log.producer_entry import BatchMetadata
+from milepost.log.producer_state.producer_entry import BatchMetadata
 from milepost.record.kernel import scan_records
 from milepost.segment.time_index import TimestampOffset
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange
 from milepost.frozen import frozen
-from milepost.log.producers import ProducerStateManager
+from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.record.batches import iter_batches

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from milepost.log.contained import contained
+from milepost.log.maintenance.contained import contained
 from milepost.segment.segment import Segment
 
 if TYPE_CHECKING:

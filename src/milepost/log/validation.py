@@ -21,7 +21,7 @@ from milepost.config.definition import LONG_MAX
 from milepost.config.topic import LogConfig
 from milepost.errors import DecompressedTooLarge, InvalidRecord, MilepostError, RecordValidation, UnsupportedForMessageFormat
 from milepost.log.append_info import CLIENT
-from milepost.log.producer_entry import AppendOrigin
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.batch import (
     CODEC_MASK,
     CONTROL_FLAG,

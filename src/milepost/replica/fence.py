@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from milepost.replica.purgatory import Cancellable, Timers
+from milepost.loop import Timer, Timers
 
 logger = logging.getLogger("milepost.replica")
 
@@ -33,7 +33,7 @@ class Fence:
         self._ask = ask
         self._last_turn = monotonic()
         self._is_raised = False
-        self._timer: Cancellable | None = None
+        self._timer: Timer | None = None
 
     def start(self) -> None:
         self.is_raised()

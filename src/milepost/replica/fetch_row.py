@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.fetch_frames import RepeatedFetch
 from milepost.replica.fetch_session import Position
 from milepost.replica.following import Following
+from milepost.topic_partition import TopicPartition
 
 LOOK_MS = 100
 

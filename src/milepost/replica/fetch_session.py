@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import FetchRequest
+from milepost.topic_partition import TopicPartition
 
 MAX_EPOCH = 2**31 - 1
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
-from milepost.log.partition_name import TopicPartition
+from milepost.loop import Timer, Timers
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
 from milepost.protocol.fetch_frames import RepeatedAnswer, RepeatedFetch
@@ -27,8 +27,8 @@ from milepost.replica.fetch_session import FetchSession, Position
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Cancellable, Timers
 from milepost.replica.replication_quota import ReplicationQuota
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.replica")
 
@@ -88,7 +88,7 @@ class Fetcher:
         self._row: FetchRow | None = None
         self._is_busy = False
         self._is_closed = False
-        self._timer: Cancellable | None = None
+        self._timer: Timer | None = None
 
     # Partitions.
 

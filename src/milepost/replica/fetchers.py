@@ -11,14 +11,14 @@ from zlib import crc32
 
 from milepost.clock import Clock
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
+from milepost.loop import Timers
 from milepost.replica.fetcher import Fetcher, FetcherSettings
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Timers
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.replication_quota import ReplicationQuota
+from milepost.topic_partition import TopicPartition
 
 
 class Fetchers:

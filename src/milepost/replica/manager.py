@@ -13,14 +13,15 @@ from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
-from milepost.log.producer_entry import AppendOrigin
-from milepost.log.verification import VerificationGuard
+from milepost.log.producer_state.producer_entry import AppendOrigin
+from milepost.log.producer_state.verification import VerificationGuard
+from milepost.loop import Timers
 from milepost.metrics.topic_metrics import BrokerTopicMetrics
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.partition import Partition
-from milepost.replica.purgatory import Purgatory, Timers
+from milepost.replica.purgatory import Purgatory
 from milepost.replica.refusals import count_refusal
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer

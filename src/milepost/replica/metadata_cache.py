@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import UpdateMetadataRequest
 from milepost.replica.metadata import LEADER_DURING_DELETE, BrokerInfo, Endpoint, PartitionInfo
+from milepost.topic_partition import TopicPartition
 
 NO_TOPIC_ID = bytes(16)
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

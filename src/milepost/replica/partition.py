@@ -13,11 +13,11 @@ from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
 from milepost.log.log import Log
-from milepost.log.partition_name import TopicPartition
-from milepost.log.producer_entry import AppendOrigin
-from milepost.log.verification import VerificationGuard
+from milepost.log.producer_state.producer_entry import AppendOrigin
+from milepost.log.producer_state.verification import VerificationGuard
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.protocol.error_codes import ErrorCode
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer

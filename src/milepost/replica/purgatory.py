@@ -12,16 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
+from milepost.loop import Timer, Timers
+
 COMMITTED, START = "committed", "start"
 """In front of a partition in a key: what all replicas have to have, or where their logs begin. A partition alone: its end."""
-
-
-class Cancellable(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Timers(Protocol):
-    def later(self, seconds: float, task: Callable[[], object]) -> Cancellable: ...
 
 
 class Watcher(Protocol):
@@ -48,7 +42,7 @@ class Waiting:
         self._try_complete = try_complete
         self._complete = complete
         self._is_done = False
-        self.timer: Cancellable | None = None
+        self.timer: Timer | None = None
 
     def attempt(self, key: Hashable) -> bool:
         if not self._is_done and self._try_complete(key):

@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
-from milepost.log.producer_entry import BATCHES_KEPT
-from milepost.log.producers import ProducerStateManager
+from milepost.log.producer_state.producer_entry import BATCHES_KEPT
+from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.record.batch import RecordBatch
 from milepost.record.sequence import MAX_SEQUENCE
 

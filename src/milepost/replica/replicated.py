@@ -17,8 +17,8 @@ from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSe
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
 from milepost.log.log import Log
-from milepost.log.producer_entry import AppendOrigin
-from milepost.log.verification import VerificationGuard
+from milepost.log.producer_state.producer_entry import AppendOrigin
+from milepost.log.producer_state.verification import VerificationGuard
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.batch import RecordBatch

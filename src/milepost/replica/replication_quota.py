@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
-from milepost.log.partition_name import TopicPartition
 from milepost.metrics.windowed_rate import WindowedRate
+from milepost.topic_partition import TopicPartition
 
 ALL = None
 """Of a topic: all its partitions."""

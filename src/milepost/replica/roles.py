@@ -23,9 +23,8 @@ from typing import Any
 
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
-from milepost.log import partition_metadata
-from milepost.log.partition_metadata import topic_id_text
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory import partition_metadata
+from milepost.log.directory.partition_metadata import topic_id_text
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaRequest, StopReplicaResponse
 from milepost.replica.fetchers import Fetchers
@@ -33,6 +32,7 @@ from milepost.replica.leadership import IsrChanger, LeaderState
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.replica")
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.offset_range import ranges_between, spread_limit
 from milepost.spark.options import SourceOptions
 from milepost.spark.transport import Transport
+from milepost.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

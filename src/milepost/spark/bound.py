@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 
 from milepost.errors import InvalidArgument
 from milepost.inspect.times import FIRST_MILLISECONDS, ISO_UNIT, MILLISECONDS_UNIT, Time, format_time, parse_time
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.option_values import duration_ms, partition_numbers
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 

@@ -13,12 +13,12 @@ import logging
 from collections.abc import Mapping
 
 from milepost.errors import InvalidArgument, OffsetOutOfRange
-from milepost.log.partition_name import TopicPartition
 from milepost.spark import bound
 from milepost.spark.bound import Bound
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.spark.transport import Transport
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 

@@ -12,9 +12,9 @@ from milepost.client.cluster import Cluster
 from milepost.client.offsets import commit
 from milepost.client.retrying import Retries
 from milepost.errors import InvalidArgument, MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.options import SourceOptions
 from milepost.spark.wire.settings import refuse_security
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 

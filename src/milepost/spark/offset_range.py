@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

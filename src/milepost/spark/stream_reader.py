@@ -29,7 +29,6 @@ from pyspark.sql.streaming.datasource import (
 
 from milepost.clock import SystemClock
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.admission import Admission
 from milepost.spark.bounds import data_loss, offsets_from_json, offsets_to_json, starting_offsets, within
 from milepost.spark.columns import Columns
@@ -39,6 +38,7 @@ from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import PATH, SourceOptions
 from milepost.spark.transport import Split, Transport, open_transport
 from milepost.spark.worker_errors import said_first
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

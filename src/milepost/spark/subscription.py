@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from milepost.errors import InvalidArgument
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.option_values import partition_list
+from milepost.topic_partition import TopicPartition
 
 OPTIONS = ("assign", "subscribe", "subscribePattern")
 INTERNAL = "__"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import PATH, SourceOptions
 from milepost.spark.subscription import Subscription
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

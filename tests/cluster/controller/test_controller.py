@@ -8,8 +8,8 @@ from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
 from milepost.cluster.zookeeper.unreadable import Unreadable
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse
+from milepost.topic_partition import TopicPartition
 from tests.cluster.controller.town import Town, told_as_text
 from tests.simulation.zookeeper import ModelSession
 

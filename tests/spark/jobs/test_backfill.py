@@ -9,8 +9,8 @@ import pytest
 
 from milepost.errors import DirectoryLocked, InvalidArgument
 from milepost.files import Disk
-from milepost.inspect.verify import verify
-from milepost.log.directory_lock import DirectoryLock
+from milepost.inspect.verify.verify import verify
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.jobs.backfill import backfill
 from milepost.spark.jobs.job import JobResult
 from tests.spark.jobs.in_process import count_operations, here, kill_at

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from milepost.codec.compression import Codec
 from milepost.errors import DirectoryLocked, InvalidArgument
 from milepost.files import Disk
-from milepost.inspect.verify import verify
-from milepost.log.cleaning_plan import Plan
-from milepost.log.directory_lock import DirectoryLock
+from milepost.inspect.verify.verify import verify
+from milepost.log.cleaning.cleaning_plan import Plan
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.log.open import open_log
 from milepost.record.records import Record
 from milepost.spark.jobs import compact as module

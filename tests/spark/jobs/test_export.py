@@ -14,7 +14,7 @@ import pytest
 
 from milepost.errors import DirectoryLocked, InvalidArgument, KafkaStorage, OffsetOutOfRange
 from milepost.files import Disk
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.log.open import open_log
 from milepost.record.records import Record
 from milepost.spark.jobs import export as module

@@ -14,7 +14,7 @@ import pytest
 
 import milepost.spark
 from milepost.errors import CorruptRecord, InvalidArgument
-from milepost.inspect.verify import verify as plain_verify
+from milepost.inspect.verify.verify import verify as plain_verify
 from milepost.record.partitioner import murmur2
 from milepost.spark.jobs.job import JobResult
 from milepost.spark.jobs.tasks import run_tasks

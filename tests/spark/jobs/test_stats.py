@@ -11,10 +11,10 @@ import pytest
 
 from milepost.codec.compression import Codec
 from milepost.errors import CorruptRecord
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.jobs.figures import Figures
 from milepost.spark.jobs.job import JobResult
 from milepost.spark.jobs.stats import merged, stats
+from milepost.topic_partition import TopicPartition
 from tests.spark.jobs.in_process import here
 from tests.spark.logs import NOW, Batch, End, Gap, many_batches, write_log
 

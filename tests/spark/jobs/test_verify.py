@@ -8,8 +8,8 @@ import pytest
 
 from milepost.codec.crc32c import crc32c
 from milepost.files import Disk
-from milepost.inspect.findings import Report
-from milepost.inspect.verify import verify as walk
+from milepost.inspect.verify.findings import Report
+from milepost.inspect.verify.verify import verify as walk
 from milepost.spark.jobs.stretch import stretches
 from milepost.spark.jobs.stretch_check import check_stretch
 from milepost.spark.jobs.verify import join

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 import milepost.spark as jobs
-from milepost.inspect.verify import verify
+from milepost.inspect.verify.verify import verify
 from tests.spark.killed.steps import Step
 from tests.spark.logs import Batch, End, plain_scan, write_log
 from tests.spark.rows import read_rows

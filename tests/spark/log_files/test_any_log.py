@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from milepost.errors import InvalidArgument, OffsetOutOfRange
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.options import SourceOptions
+from milepost.topic_partition import TopicPartition
 from tests.spark.logs import NOW, Row, Scan, Step, plain_scan, steps, write_log
 from tests.spark.rows import read_rows, read_tasks
 

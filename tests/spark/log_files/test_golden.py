@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from milepost.log.partition_name import TopicPartition, parse_directory_name
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.options import SourceOptions
+from milepost.topic_partition import TopicPartition
 from tests.golden_expectations import in_the_form_of
 from tests.golden_fixture import Golden, all_cases, all_partitions
 from tests.spark.rows import Row, read_rows

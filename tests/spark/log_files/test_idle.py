@@ -12,11 +12,11 @@ import pytest
 
 from milepost.files import Disk
 from milepost.log.open import open_log
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
 from milepost.spark.log_files.memory import Pace
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.options import SourceOptions
+from milepost.topic_partition import TopicPartition
 from tests.spark.logs import many_batches, write_log
 
 PARTITIONS = 20

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.bounds import batch_ranges
 from milepost.spark.log_files.planning import share_of
 from milepost.spark.log_files.split import FileSplit
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
+from milepost.topic_partition import TopicPartition
 from tests.spark.logs import NOW, many_batches, write_log
 
 T0 = TopicPartition("t", 0)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import milepost
-from milepost.inspect.verify import verify
+from milepost.inspect.verify.verify import verify
 from milepost.record.partitioner import partition_for
 from milepost.spark.sink import batch_writer, commit, stream_writer
 from milepost.spark.sink.batch_writer import MilepostWriter

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
 from milepost.files import Disk
-from milepost.inspect.verify import verify
+from milepost.inspect.verify.verify import verify
 from milepost.spark.sink.commit import Commit
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.staging import make_staging

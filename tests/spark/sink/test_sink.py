@@ -16,7 +16,6 @@ import milepost
 from milepost.client.connection import Connection
 from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, KafkaStorage
 from milepost.files import Disk, HandlePool
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import ProduceResponse
 from milepost.record.batches import iter_batches
 from milepost.record.partitioner import partition_for
@@ -28,6 +27,7 @@ from milepost.spark.sink.rows import check_columns
 from milepost.spark.sink.staging import StagedFile, make_staging, sweep
 from milepost.spark.sink.task import stage
 from milepost.spark.sink.wire import produce
+from milepost.topic_partition import TopicPartition
 from tests.spark.rows import read_rows
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -181,7 +181,7 @@ def test_segments_and_indexes_are_those_of_a_log(tmp_path):
     data = tmp_path / "data"
     write(data, rows(value=["x" * 1000] * 200), topic="t", segmentBytes="50k", **{"kafka.batch.size": "10000"})
     assert len(list((data / "t-0").glob("*.log"))) >= 4
-    from milepost.inspect.verify import verify
+    from milepost.inspect.verify.verify import verify
 
     report = verify(str(data))
     assert report.is_clean, report.findings

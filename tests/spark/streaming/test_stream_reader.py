@@ -16,13 +16,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import milepost
 from milepost.errors import InvalidArgument, OffsetOutOfRange
 from milepost.log.open import open_log
-from milepost.log.partition_name import TopicPartition
 from milepost.record.records import Record
 from milepost.spark import group_offsets
 from milepost.spark.admission import Admission
 from milepost.spark.columns import Columns
 from milepost.spark.options import SourceOptions
 from milepost.spark.stream_reader import MilepostStreamReader
+from milepost.topic_partition import TopicPartition
 from tests.spark.logs import many_batches, write_log
 from tests.waiting import PATIENCE, until
 

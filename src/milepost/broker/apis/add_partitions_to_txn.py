@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.broker.gathering import Gathering
 from milepost.cluster.view import INTERNAL_TOPICS
-from milepost.coordinator.transaction import EPOCH_BUMP_VERSION, Producer
-from milepost.log.partition_name import TopicPartition
+from milepost.coordinator.transactions.transaction import EPOCH_BUMP_VERSION, Producer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.client_quotas import Entity, ensure_quota, entity_of, with_changes
+from milepost.broker.configs.client_quotas import Entity, ensure_quota, entity_of, with_changes
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_changes import changing_each
-from milepost.broker.config_resources import Settings, ensure_value, settings_of
+from milepost.broker.configs.config_changes import changing_each
+from milepost.broker.configs.config_resources import Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest
 from milepost.protocol.messages import AlterConfigsRequest, AlterConfigsResponse

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import BrokerPlaces, ConfigEntry, topic_entries
-from milepost.broker.config_resources import canonical
+from milepost.broker.configs.config_entries import BrokerPlaces, ConfigEntry, topic_entries
+from milepost.broker.configs.config_resources import canonical
 from milepost.broker.topic_changes import NewTopic
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor, colliding
 from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable

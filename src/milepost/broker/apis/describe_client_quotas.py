@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.client_quotas import matching
+from milepost.broker.configs.client_quotas import matching
 from milepost.broker.slices import Work, collected
 from milepost.errors import MilepostError
 from milepost.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_entries import BrokerPlaces, ConfigEntry
-from milepost.broker.config_loggers import LoggerSettings
-from milepost.broker.config_resources import LOGGER, settings_of
+from milepost.broker.configs.config_entries import BrokerPlaces, ConfigEntry
+from milepost.broker.configs.config_loggers import LoggerSettings
+from milepost.broker.configs.config_resources import LOGGER, settings_of
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 

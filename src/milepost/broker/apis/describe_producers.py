@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
-    from milepost.log.producer_entry import ProducerEntry
+    from milepost.log.producer_state.producer_entry import ProducerEntry
 
 KEY = 61
 TopicAnswer = DescribeProducersResponse.Topic

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.coordinator.transaction_records import by_topic
+from milepost.coordinator.transactions.transaction_records import by_topic
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.coordinator.transaction import EPOCH_BUMP_VERSION, Producer
-from milepost.coordinator.transactions import ProducerAnswer
+from milepost.coordinator.transactions.transaction import EPOCH_BUMP_VERSION, Producer
+from milepost.coordinator.transactions.transaction_coordinator import ProducerAnswer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import EndTxnRequest, EndTxnResponse
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.fetch_sessions import grouped
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import FetchData, Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_changes import changing_each
-from milepost.broker.config_loggers import LoggerSettings
-from milepost.broker.config_resources import LOGGER, Settings, ensure_value, settings_of
+from milepost.broker.configs.config_changes import changing_each
+from milepost.broker.configs.config_loggers import LoggerSettings
+from milepost.broker.configs.config_resources import LOGGER, Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.config.definition import Type
 from milepost.errors import InvalidConfiguration, InvalidRequest

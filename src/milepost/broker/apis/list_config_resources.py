@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.config_resources import BROKER, CLIENT_METRICS, GROUP, LOGGER, TOPIC
+from milepost.broker.configs.config_resources import BROKER, CLIENT_METRICS, GROUP, LOGGER, TOPIC
 from milepost.broker.slices import Work, collected
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse

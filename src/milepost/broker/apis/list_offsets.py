@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.apis.fetch import check_epoch
 from milepost.errors import MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import EARLIEST, EARLIEST_LOCAL, LATEST
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.coordinator.re2_syntax import RegularExpressionError
-from milepost.coordinator.subscriptions import resolving
+from milepost.coordinator.regex.re2_syntax import RegularExpressionError
+from milepost.coordinator.regex.subscriptions import resolving
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from milepost.record.internal_topics.transaction_state import TransactionState

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.broker.slices import Work, called_back
 from milepost.codec.compression import Codec
-from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import NOT_NOW, Admission, answered_to_produce
+from milepost.coordinator.transactions.transaction import Producer
+from milepost.coordinator.transactions.transaction_admission import NOT_NOW, Admission, answered_to_produce
 from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, RecordValidation
 from milepost.frozen import frozen
 from milepost.log.examination import Examined, is_plain
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
 from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.cluster.view import TopicState
     from milepost.log.log import Log
-    from milepost.log.verification import VerificationGuard
+    from milepost.log.producer_state.verification import VerificationGuard
     from milepost.replica.partition import Partition
 
 KEY = 0

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.coordinator.transaction import Producer
-from milepost.coordinator.transaction_admission import NOT_NOW, Admission
-from milepost.log.partition_name import TopicPartition
+from milepost.coordinator.transactions.transaction import Producer
+from milepost.coordinator.transactions.transaction_admission import NOT_NOW, Admission
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context

@@ -26,16 +26,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.gathering import Gathering
-from milepost.broker.transaction_markers import MarkerWriter
-from milepost.coordinator.transaction import EPOCH_BUMP_VERSION
-from milepost.log.partition_name import TopicPartition
+from milepost.broker.internal_topics.transaction_markers import MarkerWriter
+from milepost.coordinator.transactions.transaction import EPOCH_BUMP_VERSION
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
-    from milepost.log.producer_entry import ProducerEntry
+    from milepost.log.producer_state.producer_entry import ProducerEntry
 
 KEY = 27
 FIRST_COORDINATOR_EPOCH = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis.alter_client_quotas import Answer, Parts, Wanted, checked, places_of
-from milepost.broker.client_quotas import WHOLE
+from milepost.broker.configs.client_quotas import WHOLE
 from milepost.broker.gathering import Gathering
 from milepost.cluster import settings
 from milepost.cluster.zookeeper.session import Steps

@@ -1,11 +1,11 @@
-"""AlterConfigs (key 33) in a cluster: see `broker/cluster_configs`."""
+"""AlterConfigs (key 33) in a cluster: see `broker/configs/cluster_configs`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker import cluster_configs
 from milepost.broker.apis.alter_configs import Resource, replaced
+from milepost.broker.configs import cluster_configs
 from milepost.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:

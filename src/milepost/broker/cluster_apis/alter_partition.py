@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from milepost.cluster.controller.isr_changes import Proposal, Verdict
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from milepost.broker.slices import Work, collected
 from milepost.broker.topic_requests import repeated
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker

@@ -9,11 +9,11 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from milepost.broker.apis.delete_records import Answer, delete_all
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from milepost.replica.purgatory import START
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis import describe_configs
-from milepost.broker.cluster_configs import entities
+from milepost.broker.configs.cluster_configs import entities
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:

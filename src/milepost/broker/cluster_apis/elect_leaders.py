@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from milepost.broker.apis.elect_leaders import PREFERRED, UNCLEAN
 from milepost.broker.slices import Work, collected
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker

@@ -1,14 +1,14 @@
-"""IncrementalAlterConfigs (key 44) in a cluster: see `broker/cluster_configs`. Levels of loggers are this broker's own."""
+"""IncrementalAlterConfigs (key 44) in a cluster: see `broker/configs/cluster_configs`. Levels of loggers are this broker's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker import cluster_configs
 from milepost.broker.apis.incremental_alter_configs import Resource, alter_loggers, changed, ensure_once
-from milepost.broker.config_loggers import LoggerSettings
-from milepost.broker.config_resources import LOGGER
+from milepost.broker.configs import cluster_configs
+from milepost.broker.configs.config_loggers import LoggerSettings
+from milepost.broker.configs.config_resources import LOGGER
 from milepost.errors import BrokerUnavailable
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 

@@ -16,10 +16,10 @@ from milepost.broker.apis.metadata import IDS_SINCE, MOST_CREATED, NO_ID, refuse
 from milepost.broker.slices import Work, collected
 from milepost.cluster.view import TopicState
 from milepost.errors import MilepostError
-from milepost.log.partition_name import topic_name_fault
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import MetadataRequest, MetadataResponse
 from milepost.replica.metadata import NO_LEADER, PartitionInfo
+from milepost.topic_partition import topic_name_fault
 
 if TYPE_CHECKING:
     from milepost.broker.clustered import ClusteredBroker

@@ -11,13 +11,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from milepost.errors import MilepostError
+from milepost.loop import Timer, Timers
 from milepost.protocol.message import Message
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Cancellable, Timers
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -33,10 +33,6 @@ class Queued(NamedTuple):
     on_answer: OnAnswer
 
 
-class Loop(Timers, Protocol):
-    def post(self, task: Callable[[], object]) -> None: ...
-
-
 class BrokerChannel:
     def __init__(self, broker: BrokerInfo, peers: Peers, timers: Timers):
         self.broker = broker
@@ -45,7 +41,7 @@ class BrokerChannel:
         self._queue: deque[Queued] = deque()
         self._is_busy = False
         self._is_closed = False
-        self._retry: Cancellable | None = None
+        self._retry: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._queue)

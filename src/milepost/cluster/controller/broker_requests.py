@@ -17,10 +17,10 @@ from milepost.cluster.controller.broker_channels import BrokerChannels
 from milepost.cluster.controller.context import ControllerContext
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.cluster.zookeeper.znodes import Assignment, PartitionState
-from milepost.log.partition_metadata import topic_id_bytes
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.partition_metadata import topic_id_bytes
 from milepost.protocol.messages import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from milepost.replica.metadata import LEADER_DURING_DELETE, BrokerInfo
+from milepost.topic_partition import TopicPartition
 
 NO_TOPIC_ID = bytes(16)
 NO_EPOCH = -1

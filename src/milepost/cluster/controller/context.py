@@ -8,8 +8,8 @@ from typing import NamedTuple
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.election import Term
 from milepost.cluster.zookeeper.znodes import Assignment, PartitionState
-from milepost.log.partition_name import TopicPartition
 from milepost.replica.metadata import BrokerInfo
+from milepost.topic_partition import TopicPartition
 
 EMPTY = Assignment(())
 

@@ -34,11 +34,11 @@ from milepost.cluster.election import Term, insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
-from milepost.log.partition_name import TopicPartition
+from milepost.loop import Timer, Timers
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Cancellable, Timers
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -72,7 +72,7 @@ class Controller:
         self._refusals: dict[int, Callable[[], object]] = {}
         self._asked = count()
         self._timers = timers
-        self._rebalance: Cancellable | None = None
+        self._rebalance: Timer | None = None
         self._election_times = election_times
         self._on_deposed = on_deposed
         self._runner = Runner(session, self._failed)

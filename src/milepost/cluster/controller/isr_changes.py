@@ -29,9 +29,9 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Get
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.remote_replica import NO_BROKER_EPOCH
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

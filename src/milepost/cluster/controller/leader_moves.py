@@ -10,8 +10,8 @@ from milepost.cluster.controller.office import Office
 from milepost.cluster.controller.partition_states import Election, Outcome
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.zookeeper.session import Steps
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

@@ -12,8 +12,8 @@ from milepost.cluster.controller.partition_states import PartitionStates
 from milepost.cluster.controller.replica_states import ReplicaStates
 from milepost.cluster.election import Term
 from milepost.cluster.protocol_versions import ProtocolVersions
+from milepost.loop import Timers
 from milepost.replica.peers import Peers
-from milepost.replica.purgatory import Timers
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Get
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

@@ -10,7 +10,7 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 
 class Written(NamedTuple):

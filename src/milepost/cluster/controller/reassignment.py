@@ -25,9 +25,9 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment, TopicNode
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.metadata import NO_LEADER
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

@@ -19,8 +19,8 @@ from milepost.cluster.controller.partition_store import read_states, write_state
 from milepost.cluster.controller.states import REPLICA_BEFORE, ReplicaStatus
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
-from milepost.log.partition_name import TopicPartition
 from milepost.replica.metadata import NO_LEADER
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

@@ -17,7 +17,7 @@ from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import TopicNode
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

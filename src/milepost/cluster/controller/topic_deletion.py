@@ -21,8 +21,8 @@ from milepost.cluster.election import insist
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
 from milepost.cluster.zookeeper.session import Steps
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.messages import StopReplicaRequest
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
 

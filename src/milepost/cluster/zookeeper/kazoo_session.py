@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError, ZookeeperError
@@ -42,6 +42,7 @@ from milepost.cluster.zookeeper.operations import (
     WatchEvent,
 )
 from milepost.cluster.zookeeper.session import SessionOwner
+from milepost.loop import Poster
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -56,10 +57,6 @@ _EVENTS = {
 def _patience() -> KazooRetry:
     """For ever, and soon: a broker without ZooKeeper has nothing better to do."""
     return KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0, max_jitter=0.2)
-
-
-class Poster(Protocol):
-    def post(self, task: Callable[[], object]) -> None: ...
 
 
 class KazooSession:

@@ -26,8 +26,8 @@ from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument
 from milepost.files import Disk, remove_file
-from milepost.log.cleanable import measure
-from milepost.log.cleaning_plan import Plan, group_sources, make_plan
+from milepost.log.cleaning.cleanable import measure
+from milepost.log.cleaning.cleaning_plan import Plan, group_sources, make_plan
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
 from milepost.segment import names

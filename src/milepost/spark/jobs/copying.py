@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, read_file
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition, topic_name_fault
 from milepost.spark.jobs.job import make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.log_files.transport import LogFilesTransport
@@ -25,6 +24,7 @@ from milepost.spark.sink.commit import FILE_NAME, Commit
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.partition_counts import in_directory
 from milepost.spark.sink.staging import COMMIT_FILE
+from milepost.topic_partition import TopicPartition, topic_name_fault
 
 BATCH = 0
 

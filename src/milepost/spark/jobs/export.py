@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.clock import SystemClock
 from milepost.errors import InvalidArgument, OffsetOutOfRange
 from milepost.files import Disk
-from milepost.log.directory_lock import DirectoryLock
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.bounds import batch_ranges, data_loss
 from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.jobs.delta import add_to_table, ensure_deltalake
@@ -31,6 +30,7 @@ from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.spark.paths import absolute
 from milepost.spark.transport import Transport, open_transport
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,10 +25,10 @@ from typing import Any
 
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.bounds import offsets_from_json, offsets_to_json
 from milepost.spark.jobs.job import make_directories
 from milepost.spark.sink.staging import remove_tree
+from milepost.topic_partition import TopicPartition
 
 VERSION = 1
 

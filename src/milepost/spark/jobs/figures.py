@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from milepost.clock import ManualClock, SystemClock
 from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError, SegmentOffsetOverflow
 from milepost.files import Disk, HandlePool, Overlay, read_file
-from milepost.log.producers import ProducerStateManager
+from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.record.batch import RecordBatch
 from milepost.record.batches import AnyBatch
 from milepost.segment import names, recovery

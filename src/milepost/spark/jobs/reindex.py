@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Disk, remove_file
-from milepost.log.directory import DataDirectory
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.data_directory import DataDirectory
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.jobs.job import FINDINGS, NOTHING, Job, JobResult
 from milepost.spark.jobs.rebuild import TEMPORARY, RebuildTask, rebuild
 from milepost.spark.jobs.stretch import stretches

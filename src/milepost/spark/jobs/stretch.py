@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.log_files.listing import Listing, PartitionFiles
+from milepost.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

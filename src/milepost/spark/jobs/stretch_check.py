@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from milepost.files import Disk
-from milepost.inspect.findings import Finding, Report
-from milepost.inspect.verify_epochs import EpochChange
-from milepost.inspect.verify_partition import PartitionCheck
-from milepost.inspect.verify_producers import ProducerReplay
-from milepost.inspect.verify_segment import Gap, LogState
+from milepost.inspect.verify.findings import Finding, Report
+from milepost.inspect.verify.verify_epochs import EpochChange
+from milepost.inspect.verify.verify_partition import PartitionCheck
+from milepost.inspect.verify.verify_producers import ProducerReplay
+from milepost.inspect.verify.verify_segment import Gap, LogState
 from milepost.segment import names
 from milepost.spark.jobs.stretch import Stretch
 

@@ -14,8 +14,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from milepost.log.cleaned_transactions import CleanedTransactions
-from milepost.log.filtering import BatchFilter
+from milepost.log.cleaning.cleaned_transactions import CleanedTransactions
+from milepost.log.cleaning.filtering import BatchFilter
 from milepost.record.batches import AnyBatch
 from milepost.record.kernel import Columns
 from milepost.record.records import Record

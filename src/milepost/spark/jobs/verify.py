@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.files import Disk
-from milepost.inspect.findings import Finding, Report
 from milepost.inspect.paths import PathKind, look_at
-from milepost.inspect.verify import check_data_directory_files
+from milepost.inspect.verify.findings import Finding, Report
+from milepost.inspect.verify.verify import check_data_directory_files
 from milepost.spark.jobs.job import FINDINGS, Job, JobResult
 from milepost.spark.jobs.parquet_table import write_table
 from milepost.spark.jobs.stretch import all_stretches

@@ -27,10 +27,11 @@ from milepost.errors import CorruptCheckpoint, KafkaStorage
 from milepost.files import Disk
 from milepost.inspect.paths import MAX_OFFSET, FileKind, is_log_name, read_name
 from milepost.log import epochs
+from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.epochs import LeaderEpochCache
-from milepost.log.partition_name import TopicPartition, parse_directory_name
 from milepost.segment import names
 from milepost.spark.log_files.memory import Remembered
+from milepost.topic_partition import TopicPartition
 
 HARMLESS = (
     FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.SNAPSHOT, FileKind.LEADER_EPOCHS,

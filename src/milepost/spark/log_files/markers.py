@@ -12,7 +12,6 @@ from bisect import bisect_right
 from milepost.errors import CorruptIndex
 from milepost.files import Disk
 from milepost.inspect.log_file import Damage, LogFile
-from milepost.log.partition_name import TopicPartition
 from milepost.record.control import ControlType, control_type
 from milepost.segment import names
 from milepost.spark.decode import overlooked
@@ -20,6 +19,7 @@ from milepost.spark.log_files.boundary import batch_at
 from milepost.spark.log_files.listing import PartitionFiles, list_partitions
 from milepost.spark.log_files.read_settings import ReadSettings
 from milepost.spark.log_files.slots import Slots
+from milepost.topic_partition import TopicPartition
 
 
 def ensure_committed(

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 
 from milepost.files import Disk, replace_file
 from milepost.inspect.log_file import LogFile
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 

@@ -19,7 +19,7 @@ from milepost.errors import CorruptIndex, CorruptSnapshot
 from milepost.files import Disk, read_file
 from milepost.inspect import index_files
 from milepost.inspect.log_file import Damage, LogFile
-from milepost.log.snapshot import decode_snapshot
+from milepost.log.producer_state.snapshot import decode_snapshot
 from milepost.record.batch import RecordBatch
 from milepost.record.control import ControlType, control_type
 from milepost.segment import names

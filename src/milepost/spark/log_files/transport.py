@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk
-from milepost.log.directory import DataDirectory
-from milepost.log.partition_name import TopicPartition
+from milepost.log.directory.data_directory import DataDirectory
 from milepost.segment import names
 from milepost.spark.log_files.listing import (
     EXPECTED,
@@ -41,6 +40,7 @@ from milepost.spark.offset_range import OffsetRange, divide
 from milepost.spark.options import HIGH_WATERMARK, QUARANTINE, SourceOptions
 from milepost.spark.subscription import Subscription
 from milepost.spark.transport import Split, Transport
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 T = TypeVar("T")

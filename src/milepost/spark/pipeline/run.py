@@ -14,7 +14,7 @@ from milepost.clock import SystemClock
 from milepost.errors import MilepostError
 from milepost.files import Disk, replace_file
 from milepost.inspect.times import format_time
-from milepost.log.directory_lock import DirectoryLock
+from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult, make_directories
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.continuing import settle

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.errors import InvalidArgument
 from milepost.files import Disk
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.bounds import offsets_to_json
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.definition import Pipeline, Stage
 from milepost.spark.pipeline.state import PipelineState
 from milepost.spark.pipeline.written import write_once
 from milepost.spark.transport import open_transport
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -28,7 +28,7 @@ from milepost.spark.pipeline.file_schema import APPEND, REPLACE
 from milepost.spark.pipeline.state import PipelineState
 
 if TYPE_CHECKING:
-    from milepost.log.partition_name import TopicPartition
+    from milepost.topic_partition import TopicPartition
 
 
 def fingerprint(stage: Stage, output: Mapping[str, Any], ends: Mapping[str, Any]) -> str:

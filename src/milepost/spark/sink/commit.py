@@ -29,14 +29,14 @@ from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import CorruptRecord, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
-from milepost.log.directory import HIGH_WATERMARKS
+from milepost.log.directory.data_directory import HIGH_WATERMARKS
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
-from milepost.log.partition_name import TopicPartition
 from milepost.log.reading import Isolation
 from milepost.record.batches import iter_batches
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.staging import COMMIT_FILE, StagedFile, make_directory, remove_tree
+from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
 

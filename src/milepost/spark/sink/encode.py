@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.codec.compression import compress
 from milepost.errors import InvalidArgument
-from milepost.log.partition_name import TopicPartition, topic_name_fault
 from milepost.record.batch import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from milepost.record.builder import pack_batch
 from milepost.record.kernel import Columns, encode_records
 from milepost.record.key_partitions import NO_KEY, partitions_of
 from milepost.record.records import write_headers
 from milepost.spark.sink.options import SinkOptions
+from milepost.topic_partition import TopicPartition, topic_name_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from milepost.client.cluster import Cluster
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log.partition_name import parse_directory_name
+from milepost.log.directory.partition_directory import parse_directory_name
 
 
 def in_directory(disk: Disk, path: str, default: int) -> Callable[[str], int]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
-from milepost.log.partition_name import TopicPartition
+from milepost.topic_partition import TopicPartition
 
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 STALE_MS = 24 * 3600 * 1000

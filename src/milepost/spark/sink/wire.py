@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
 from milepost.clock import SystemClock
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.sink.encode import Encoder, Rows
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.partition_counts import on_brokers
 from milepost.spark.sink.rows import normalised
 from milepost.spark.sink.tables import tables
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

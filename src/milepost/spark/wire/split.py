@@ -23,12 +23,12 @@ from milepost.client.damage import FETCH_BY_NAME
 from milepost.client.offsets import EARLIEST, LATEST, ends
 from milepost.client.retrying import failed, is_worth_another_try
 from milepost.errors import CorruptRecord, MilepostError, OffsetOutOfRange
-from milepost.log.partition_name import TopicPartition
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.transport import Split
 from milepost.spark.wire.settings import WireSettings
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from milepost.client.admin import log_sizes
 from milepost.client.offsets import EARLIEST, LATEST, ends, list_offsets
 from milepost.errors import InvalidArgument, MilepostError
-from milepost.log.partition_name import TopicPartition
 from milepost.spark.offset_range import OffsetRange, cut, divide
 from milepost.spark.options import SourceOptions
 from milepost.spark.subscription import Subscription
 from milepost.spark.transport import Split, Transport
 from milepost.spark.wire.settings import WireSettings
 from milepost.spark.wire.split import WireSplit
+from milepost.topic_partition import TopicPartition
 
 TASK_BYTES = 64 << 20
 GUESSED_RECORD_BYTES = 100

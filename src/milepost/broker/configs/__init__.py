@@ -1,0 +1,1 @@
+"""Settings that live in the cluster: of topics, brokers, groups, clients and loggers; shown, changed and taken up."""

@@ -1,0 +1,107 @@
+"""The settings of a broker that may change while it runs, and how it takes up a change.
+
+The cluster stores them by the broker's id, and under ALL_BROKERS for all of them. A setting is taken from the first
+of these places that has it:
+
+    1  stored for this broker          DYNAMIC_BROKER
+    2  stored for all brokers          DYNAMIC_DEFAULT_BROKER
+    3  what the broker was started with   STATIC_BROKER
+    4  the default                     DEFAULT
+
+What may change:
+
+    defaults of topics                           at once, for every topic that sets nothing itself. Where several broker properties
+                                                 stand behind one topic property (`log.roll.ms`, `log.roll.hours`), only the first may
+                                                 change, as in Kafka: it wins over the others
+    log.cleaner.*                                the speed limit and the pause at once, the memory from the next log that is cleaned
+    max.connections*, max.connection.*           for the next connection; none is closed
+    num.io.threads                               at once, where there is a pool of handlers; by no more than half or double
+    leader. and follower.replication.throttled.rate    for the next fetch of a follower
+    group.consumer.assignment.interval.ms        from the next heartbeat of a member on
+    producer.id.expiration.ms                    at the next look for silent producers
+    transaction.partition.verification.enable    for the next batch
+    num.recovery.threads.per.data.dir            at the next start
+
+Kafka can also change `num.network.threads` and the listeners; here all sockets belong to one thread, from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from milepost.config.broker import BrokerConfig
+from milepost.config.configuration import properties
+from milepost.config.group import GroupConfig
+from milepost.config.topic import LogConfig
+from milepost.errors import InvalidArgument, InvalidRequest
+from milepost.log.cleaning.cleaner_manager import memory_of
+from milepost.net.connection_limits import default_limit, parse_overrides
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+ALL_BROKERS = ""
+
+# By half or double at a time, as in Kafka: a typing mistake should not start a thousand threads.
+THREADS = ("num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
+
+DYNAMIC = frozenset(prop.broker[0] for prop in properties(LogConfig).values() if prop.broker) | {
+    "follower.replication.throttled.rate",
+    "group.consumer.assignment.interval.ms",
+    "leader.replication.throttled.rate",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
+    *THREADS,
+}
+
+Stored = Mapping[str, Mapping[str, str]]
+
+
+def in_force(static: BrokerConfig, stored: Stored, node_id: int) -> BrokerConfig:
+    """The configuration a broker runs with."""
+    changes = {**stored.get(ALL_BROKERS, {}), **stored.get(str(node_id), {})}
+    return static.override(changes) if changes else static
+
+
+def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
+    """What is wrong with going from one valid configuration to another."""
+    for name in THREADS:
+        old, new = before.get(name), after.get(name)
+        assert isinstance(old, int) and isinstance(new, int)
+        if new != old and not (new >= 1 and old / 2 <= new <= old * 2):
+            raise InvalidRequest(f"{name}: from {old} to {new} is too much at once; between half and double, and at least 1")
+    try:
+        memory_of(after)
+    except InvalidArgument as fault:
+        raise InvalidRequest(str(fault)) from fault
+
+
+def apply(broker: Broker) -> None:
+    """Make the parts of a broker follow `broker.config`, at its start and after a change; logs do already (`Broker.use_config`)."""
+    config, server = broker.config, broker.server
+    broker.logs.cleaner.use_config(config)
+    limits = server.settings.limits
+    limits.total = min(default_limit(), config.max_connections)
+    limits.per_address = config.max_connections_per_ip
+    limits.overrides = parse_overrides(config.max_connections_per_ip_overrides)
+    limits.creation_rate = config.max_connection_creation_rate
+    if config.num_io_threads != server.settings.num_io_threads:
+        server.settings = replace(server.settings, num_io_threads=config.num_io_threads)
+        if server.settings.pooled and server.processors:
+            server.resize_handlers(config.num_io_threads)
+    for log in broker.logs.logs.values():
+        log.producers.expiration_ms = config.producer_id_expiration_ms
+    broker.coordinators.use_config()
+    for name, given in broker.cluster.group_configs.items():
+        broker.consumer_groups.use_config(name, GroupConfig.in_force(given, config))

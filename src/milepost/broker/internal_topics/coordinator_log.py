@@ -1,0 +1,128 @@
+"""The internal topics as the coordinators see them: append records, read everything back.
+
+The topic is made on first use, with as many partitions as its setting says and compaction on. On a single broker an
+append is committed when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from milepost.errors import MilepostError
+from milepost.log.producer_state.producer_entry import AppendOrigin
+from milepost.protocol.error_codes import ErrorCode
+from milepost.record.batch import NO_SEQUENCE
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
+from milepost.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.config.broker import BrokerConfig
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.log.producer_state.verification import VerificationGuard
+    from milepost.record.batches import AnyBatch
+    from milepost.replica.partition import Partition
+
+Done = Callable[[int], None]
+
+
+def configs_of_offsets(config: BrokerConfig) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def configs_of_transactions(config: BrokerConfig, min_isr: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+class InternalTopic:
+    def __init__(self, broker: Broker, name: str, partition_count: int, configs: dict[str, str]):
+        self.name = name
+        self._broker = broker
+        self._partition_count = partition_count
+        self.configs = configs
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._broker.cluster.topics.get(self.name)
+        return topic.partitions if topic else self._partition_count
+
+    @property
+    def exists(self) -> bool:
+        return self.name in self._broker.cluster.topics
+
+    def ensure(self) -> None:
+        if not self.exists:
+            self._broker.create_topic(self.name, self._partition_count, self.configs, internal=True)
+
+    def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
+        self.append_batch(partition, build_batch(numbered(records), base_offset=0), done)
+
+    def append_batch(self, partition: int, batch: bytes, done: Done, guard: VerificationGuard | None = None) -> None:
+        name, replicas = TopicPartition(self.name, partition), self._broker.replicas
+        try:
+            self.ensure()
+            replicas.append(name, batch, AppendOrigin.COORDINATOR, guard)
+        except MilepostError as error:
+            done(error.code)
+            return
+        log = replicas.partitions[name].log
+        if log.is_flush_awaited:
+            log.when_flushed(lambda failure: done(ErrorCode.NONE if failure is None else failure.code))
+        else:
+            done(ErrorCode.NONE)
+
+    def start_verification(self, partition: int, producer: Producer) -> VerificationGuard | None:
+        """Before the coordinator is asked about a transaction; None when the transaction is open in the partition, or that is not here."""
+        with suppress(MilepostError):  # which the append meets as well, and tells
+            self.ensure()
+        hosted = self._hosted(partition)
+        return None if hosted is None else hosted.log.start_verification(producer.producer_id, producer.producer_epoch, NO_SEQUENCE)
+
+    def end_verification(self, partition: int, producer: Producer, guard: VerificationGuard) -> None:
+        hosted = self._hosted(partition)
+        if hosted is not None:
+            hosted.log.producers.end_verification(producer.producer_id, guard)
+
+    def _hosted(self, partition: int) -> Partition | None:
+        return self._broker.replicas.partition(TopicPartition(self.name, partition))
+
+    def largest_batch(self, partition: int) -> int:
+        hosted = self._hosted(partition)
+        return self._broker.config.message_max_bytes if hosted is None else hosted.log.config.max_message_bytes
+
+    def batches(self, partition: int) -> Iterator[AnyBatch]:
+        """Every batch of the partition, oldest first. Who reads may take their time: the cleaner may replace segments meanwhile."""
+        hosted = self._hosted(partition)
+        if hosted is None:
+            return
+        log, offset = hosted.log, hosted.log.start_offset
+        while (segment := log.segments.floor(offset)) is not None:
+            for _, batch in segment.log.batches(segment.position_of(offset)):
+                if batch.last_offset < offset:
+                    continue
+                yield batch
+                offset = batch.next_offset
+                if log.segments.floor(segment.base_offset) is not segment:
+                    break  # go on in the one that took its place
+            else:
+                following = log.segments.higher(segment.base_offset)
+                if following is None:
+                    return
+                offset = max(offset, following.base_offset)
+
+
+def numbered(records: Sequence[Record]) -> list[Record]:
+    return [Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(records)]

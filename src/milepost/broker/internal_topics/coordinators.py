@@ -1,0 +1,134 @@
+"""The coordinators of a broker: groups, consumer groups of the newer protocol, transactions.
+
+They are made when they are first asked for, at the latest right after the start: a client that only produces and fetches is
+answered before their modules are even loaded, in two thirds of the time. Where there is something for them to read (their topics
+exist) they are made, and have read it, before the first client is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from milepost.broker.features import TRANSACTION_VERSION, level_of
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
+    from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+
+SOON = 0.1
+
+
+class Coordinators:
+    def __init__(self, broker: Broker):
+        self._broker = broker
+        self._groups: GroupCoordinator | None = None
+        self._consumer_groups: ConsumerGroups | None = None
+        self._transactions: TransactionCoordinator | None = None
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        self.make()
+        assert self._groups is not None
+        return self._groups
+
+    @property
+    def consumer_groups(self) -> ConsumerGroups:
+        self.make()
+        assert self._consumer_groups is not None
+        return self._consumer_groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        self.make()
+        assert self._transactions is not None
+        return self._transactions
+
+    def start(self) -> None:
+        """Now, if they have something to read; else soon."""
+        if self._broker.offsets_topic.exists or self._broker.transactions_topic.exists:
+            self.make()
+        else:
+            self._broker.loop.later(SOON, self.make)
+
+    def topics_changed(self) -> None:
+        if self._consumer_groups is not None:
+            self._consumer_groups.on_topics_changed()
+
+    def use_config(self) -> None:
+        """What the broker's configuration says now, of what may change while it runs."""
+        groups = self._consumer_groups
+        if groups is not None:
+            interval_ms = self._broker.config.group_consumer_assignment_interval_ms
+            groups.use_settings(replace(groups.settings, assignment_interval_ms=interval_ms))
+
+    def close(self) -> None:
+        if self._groups is not None:
+            self._groups.close()
+        if self._transactions is not None:
+            self._transactions.close()
+
+    def make(self) -> None:
+        if self._groups is not None:
+            return
+        # Here and not at the top: loading them is a third of the start.
+        from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
+        from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSettings
+        from milepost.coordinator.group.group_coordinator import GroupCoordinator
+        from milepost.coordinator.group.group_settings import GroupSettings
+        from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+        from milepost.coordinator.transactions.transaction_settings import TransactionSettings
+
+        broker = self._broker
+        config = broker.config
+        self._groups = GroupCoordinator(
+            broker.offsets_topic,
+            broker.loop,
+            broker.clock,
+            broker.cluster,
+            GroupSettings(
+                min_session_timeout_ms=config.group_min_session_timeout_ms,
+                max_session_timeout_ms=config.group_max_session_timeout_ms,
+                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                max_size=config.group_max_size,
+                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+                offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+                offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            ),
+        )
+        self._groups.consumer_groups = self._consumer_groups = ConsumerGroups(
+            self._groups,
+            broker.cluster,
+            ConsumerGroupSettings(
+                session_timeout_ms=config.group_consumer_session_timeout_ms,
+                heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+                assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+                max_size=config.group_consumer_max_size,
+                assignors=config.group_consumer_assignors,
+                migration_policy=config.group_consumer_migration_policy,
+            ),
+        )
+        self._transactions = TransactionCoordinator(
+            broker.transactions_topic,
+            broker.loop,
+            broker.clock,
+            broker.write_markers,
+            broker.allocate_producer_id,
+            TransactionSettings(
+                max_timeout_ms=config.transaction_max_timeout_ms,
+                id_expiration_ms=config.transactional_id_expiration_ms,
+                abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                transaction_version=level_of(broker.cluster, TRANSACTION_VERSION),
+            ),
+        )
+        self._load()
+        self._transactions.start()
+
+    def _load(self) -> None:
+        """Whatever this broker leads: everything."""
+        assert self._groups is not None and self._transactions is not None
+        self._groups.load_all()
+        self._transactions.load_all()

@@ -1,0 +1,74 @@
+"""Writing the markers that end a transaction into the partitions this broker leads; done when all in-sync replicas have them.
+
+A marker in a partition of `__consumer_offsets` also decides the offsets that were committed in the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from milepost.errors import MilepostError
+from milepost.log.producer_state.producer_entry import AppendOrigin
+from milepost.protocol.error_codes import ErrorCode
+from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
+from milepost.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.replica.partition import Partition
+
+OFFSETS_TOPIC = "__consumer_offsets"
+COMMIT_SECONDS = 30.0
+
+
+class MarkerWriter:
+    def __init__(self, broker: Broker):
+        self._broker = broker
+
+    def __call__(
+        self,
+        partitions: Collection[TopicPartition],
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        done: Callable[[dict[TopicPartition, int]], None],
+    ) -> None:
+        marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
+        replicas = self._broker.replicas
+        errors: dict[TopicPartition, int] = {}
+        ends: list[tuple[Partition, int]] = []
+        for name in partitions:
+            partition = replicas.partition(name)
+            try:
+                if partition is None:
+                    errors[name] = self._broker.missing_partition(name)
+                else:
+                    ends.append((partition, self._write(partition, producer_id, producer_epoch, marker)))
+            except MilepostError as error:
+                errors[name] = error.code
+
+        def replicated(codes: dict[TopicPartition, int]) -> None:
+            for name, code in codes.items():
+                errors[name] = code
+                if name.topic == OFFSETS_TOPIC and code == ErrorCode.NONE:
+                    self._broker.groups.complete_transaction(producer_id, name.partition, committed)
+            done(errors)
+
+        def durable() -> None:
+            for partition, _ in ends:
+                if partition.log.is_failed:
+                    errors[partition.name] = ErrorCode.KAFKA_STORAGE_ERROR
+            replicas.when_committed([each for each in ends if each[0].name not in errors], COMMIT_SECONDS, replicated)
+
+        replicas.when_durable((partition for partition, _ in ends), durable)
+
+    def _write(self, partition: Partition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
+        """Append the marker; the end of the log behind it."""
+        broker = self._broker
+        partition.ensure_enough_replicas()
+        data = end_transaction_batch(
+            marker, offset=0, timestamp=broker.clock.now_ms(), producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        return broker.replicas.append(partition.name, data, AppendOrigin.COORDINATOR).last_offset + 1

@@ -1,0 +1,1 @@
+"""`milepost pipeline`: one module per job, and what they share."""

@@ -1,0 +1,115 @@
+"""What all `milepost pipeline` jobs share: the session, the progress bar, the summary, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from milepost import errors
+from milepost.cli.options.key_values import pairs
+from milepost.cli.terminal.output import EXIT_IO, Sentence, line_writer
+from milepost.codec.text import shown
+from milepost.files.quiet_start import quiet_start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from milepost.spark.jobs.job import JobResult
+    from milepost.spark.jobs.tasks import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+EVIDENCE = "milepost-evidence"
+# The last line of a traceback, or all there is of one, as Spark passes it on.
+OURS = re.compile(r"milepost\.errors\.(\w+): (.*)")
+RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
+# What Spark says at its start is of no interest to who runs a job.
+QUIET = {"spark.log.level": "ERROR"}
+
+
+def job_options(command: F) -> F:
+    """--master, --conf, --evidence and --json; the command gets them as `spark_options`, `evidence` and `as_json`."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="JSON: one object per line."),
+        click.option(
+            "--evidence", metavar="DIR", default=EVIDENCE, show_default=True, type=click.Path(), help="Where the evidence goes."
+        ),
+        click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=pairs, help="A Spark property; may be repeated."),
+        click.option("--master", metavar="URL", help="A Spark cluster; without it the job runs on this machine."),
+    ):
+        command = option(command)
+    return command
+
+
+def run_job(
+    title: str,
+    master: str | None,
+    conf: list[tuple[str, str]],
+    as_json: bool,
+    job: Callable[[SparkSession, Progress], JobResult],
+    show: Callable[[JobResult, Callable[[str], None], bool], None] | None = None,
+) -> None:
+    """Run a job and print what came of it; exit code 1 when it has findings."""
+    from milepost.spark.jobs.job import FINDINGS
+    from milepost.spark.spark_session import session
+
+    with quiet_start():
+        spark = session(master, f"milepost {title}", {**QUIET, **dict(conf)})
+    with plain_errors(), task_bar(title) as progress:
+        result = job(spark, progress)
+    write = line_writer()
+    if show is not None:
+        show(result, write, as_json)
+    if as_json:
+        write(json.dumps(result.as_json()))
+    else:
+        write(shown(result.summary()))
+        if result.evidence is not None:
+            write(shown(f"evidence: {result.evidence}"))
+    if result.outcome == FINDINGS:
+        raise click.exceptions.Exit(1)
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Spark's errors as one sentence: ours if one of ours is behind it, the last line of a task's Python, or the first of Spark's own."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        raise sentence_of(str(error) or type(error).__name__) from error
+
+
+def sentence_of(text: str) -> Sentence:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if found := OURS.search(line):
+            kind = getattr(errors, found[1], errors.MilepostError)
+            return Sentence(found[2], kind.exit_code)
+    raised = [line for line in lines if RAISED.match(line)]
+    return Sentence(f"Spark: {(raised or lines)[-1 if raised else 0]}", EXIT_IO)
+
+
+@contextlib.contextmanager
+def task_bar(title: str) -> Iterator[Progress]:
+    """A bar of tasks: only on a terminal, only when rich is installed."""
+    from milepost.spark.jobs.tasks import nobody_watches
+
+    if not sys.stderr.isatty():
+        yield nobody_watches
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield nobody_watches
+        return
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,313 @@
+"""The consumer protocol (KIP-848): heartbeats in, epochs and assignments out.
+
+One heartbeat does all that is due: it takes in what the member says, decides whether the group needs a new epoch, assigns if that was
+not done just now (`consumer_targets`), and moves this member (and no other) one step towards its target. Others hear of it at their own
+heartbeats.
+
+What a heartbeat changes is written first and answered then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from milepost.config.group import GroupConfig
+from milepost.coordinator.classic.classic_group import ClassicGroup
+from milepost.coordinator.classic.classic_records import group_error, group_tombstone
+from milepost.coordinator.client import Client
+from milepost.coordinator.consumer import consumer_heartbeat
+from milepost.coordinator.consumer.classic_requests import ClassicRequests
+from milepost.coordinator.consumer.consumer_change import Change
+from milepost.coordinator.consumer.consumer_describe import describing_groups
+from milepost.coordinator.consumer.consumer_group import ConsumerGroup
+from milepost.coordinator.consumer.consumer_heartbeat import Refused
+from milepost.coordinator.consumer.consumer_keeper import ConsumerGroupKeeper, stop
+from milepost.coordinator.consumer.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState, Partitions, by_topic
+from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSettings
+from milepost.coordinator.consumer.consumer_targets import ClusterTopics, resolving_patterns
+from milepost.coordinator.group.group_coordinator import GroupCoordinator
+from milepost.coordinator.group.migration import fill_from_classic, revived, upgrade_fault
+from milepost.coordinator.interfaces import Work
+from milepost.coordinator.regex.re2_syntax import RegularExpressionError
+from milepost.coordinator.regex.subscriptions import resolving
+from milepost.protocol.error_codes import ErrorCode, error_name
+from milepost.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from milepost.record.internal_topics.consumer_group_records import ConsumerGroupMetadataKey
+from milepost.record.internal_topics.consumer_offsets import Key, Value
+from milepost.record.internal_topics.unknown import Unknown
+
+Answer = Callable[[ConsumerGroupHeartbeatResponse], None]
+Found = frozenset[str] | RegularExpressionError | None
+"""The topics of a pattern, what is wrong with it, or nothing: it was not looked at."""
+
+
+class ConsumerGroups:
+    def __init__(self, coordinator: GroupCoordinator, cluster: ClusterTopics, settings: ConsumerGroupSettings | None = None):
+        self.coordinator = coordinator
+        self.registry = coordinator.registry
+        self.runtime = coordinator.runtime
+        self.cluster = cluster
+        self.settings = settings or ConsumerGroupSettings()
+        self.keeper = ConsumerGroupKeeper(self.registry, cluster, self.settings)
+        self._classic = ClassicRequests(self.keeper)
+
+    def use_settings(self, settings: ConsumerGroupSettings) -> None:
+        """Of all groups that have none of their own."""
+        self.settings = self.keeper.settings = settings
+
+    def use_config(self, group_id: str, config: GroupConfig | None) -> None:
+        """What is set for one group, or nothing any more."""
+        own = None
+        if config is not None:
+            own = replace(
+                self.settings,
+                session_timeout_ms=config.consumer_session_timeout_ms,
+                heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+                assignment_interval_ms=config.consumer_assignment_interval_ms,
+            )
+        self.keeper.use_settings(group_id, own)
+
+    def describe(self, request: ConsumerGroupDescribeRequest) -> Work[ConsumerGroupDescribeResponse]:
+        return describing_groups(request, self.registry, self.cluster, self.settings.assignors)
+
+    # Heartbeats.
+
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, answer: Answer) -> Work[None]:
+        """Patterns are matched first, in pieces; all the rest happens in one."""
+        found = None
+        try:
+            self._validate(request, version)
+            found = yield from self._resolving(request)
+            with self.runtime.outbox:
+                self._validate(request, version)
+                if consumer_heartbeat.is_leave(request):
+                    self._leave(request, answer)
+                else:
+                    self._beat(request, client, answer, found)
+        except Refused as refused:
+            with self.runtime.outbox:
+                self._answer(answer, refused.error_code, str(refused))
+
+    def _validate(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+        consumer_heartbeat.validate(request, version, self.settings.assignors)
+        error = self.registry.unavailable(request.group_id)
+        if error:
+            raise Refused(error, f"group {request.group_id}: {error_name(error)}")
+
+    def _resolving(self, request: ConsumerGroupHeartbeatRequest) -> Work[Found]:
+        """What the group's patterns stand for now if topics have changed, and what the member's does if it is a new one."""
+        group = self.registry.get(request.group_id)
+        member = None
+        if isinstance(group, ConsumerGroup):
+            yield from resolving_patterns(group, self.cluster)
+            member = group.members.get(request.member_id)
+        pattern = request.subscribed_topic_regex
+        if not pattern or consumer_heartbeat.is_leave(request) or (member is not None and member.topic_regex == pattern):
+            return None
+        try:
+            return (yield from resolving(pattern, self.cluster.topics))
+        except RegularExpressionError as error:
+            return error
+
+    def _answer(self, answer: Answer, error_code: int, message: str) -> None:
+        self.runtime.outbox.put(answer, ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message))
+
+    def _beat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer, found: Found) -> None:
+        change, replaced = self._begin(request)
+        group = change.group
+        member_id = request.member_id or self.runtime.new_id()
+        owned = consumer_heartbeat.owned_in(request)
+        known = consumer_heartbeat.find_member(group, request, member_id, owned)
+        if known is None and len(group.members) >= self.settings.max_size:
+            raise Refused(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"group {group.group_id} is full: it has {len(group.members)} members, and at most {self.settings.max_size} are allowed",
+            )
+        member = consumer_heartbeat.described(known, request, member_id, client)
+        if member.topic_regex and (known is None or known.topic_regex != member.topic_regex):
+            self._take_found(group, member.topic_regex, found)
+        self._put_in_place(group, replaced)
+        self.keeper.take_in(change, known, member)
+        stepped = self.keeper.step(change, member_id, owned)
+        self.keeper.start_session(group, member_id)
+        is_behind = request.member_epoch != member.epoch
+        has_news = consumer_heartbeat.is_full(request) or is_behind or stepped.assigned != member.assigned
+        response = self._response(group.group_id, stepped, stepped.assigned if has_news else None)
+
+        def written(error_code: int) -> None:
+            if error_code:
+                if not group.revision:
+                    self._take_back(group, replaced)
+                self._answer(answer, group_error(error_code), f"the change could not be written: {error_name(error_code)}")
+            else:
+                self.runtime.outbox.put(answer, response)
+
+        self.keeper.write(change, written)
+
+    def _begin(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Change, ClassicGroup | None]:
+        """A change of the group, perhaps of a new one, and the classic group whose place it takes."""
+        group = self.registry.get(request.group_id)
+        now = self.runtime.now_ms()
+        if isinstance(group, ConsumerGroup):
+            return Change(group, now), None
+        if request.member_epoch != 0:
+            raise consumer_heartbeat.unknown(f"there is no consumer group {request.group_id}")
+        change = Change(ConsumerGroup(request.group_id), now)
+        if group is None:
+            return change, None
+        assert isinstance(group, ClassicGroup)
+        change.records.append(group_tombstone(group.group_id, now))
+        if not group.is_empty:
+            fault = upgrade_fault(group, self.settings.max_size) if self.settings.may_upgrade else "upgrades are not allowed"
+            if fault is not None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {request.group_id} is a classic group and stays one: {fault}")
+            fill_from_classic(change, group, self.cluster)
+        return change, group
+
+    def _put_in_place(self, group: ConsumerGroup, replaced: ClassicGroup | None) -> None:
+        self.registry.groups[group.group_id] = group
+        if replaced is not None and not replaced.is_empty:
+            for answer, response in self.registry.rebalancer.close(replaced, ErrorCode.REBALANCE_IN_PROGRESS):
+                self.runtime.outbox.put(answer, response)
+            self.keeper.tend(group)
+
+    def _take_back(self, group: ConsumerGroup, replaced: ClassicGroup | None) -> None:
+        if self.registry.get(group.group_id) is not group:
+            return
+        self.registry.drop(group)
+        if replaced is not None and replaced.members:
+            self.keeper.start_classic(revived(replaced, self.runtime.now_ms()), "its upgrade could not be written")
+        elif replaced is not None:
+            self.registry.groups[group.group_id] = replaced
+
+    def _take_found(self, group: ConsumerGroup, pattern: str, found: Found) -> None:
+        if isinstance(found, RegularExpressionError):
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern cannot be used: {found}")
+        if found is None:
+            group.needs_resolving = True  # it was the member's when we looked, and then it was not
+        else:
+            group.resolved[pattern] = found
+
+    def _response(self, group_id: str, member: ConsumerMember, assigned: Partitions | None) -> ConsumerGroupHeartbeatResponse:
+        assignment = None
+        if assigned is not None:
+            assignment = ConsumerGroupHeartbeatResponse.Assignment(
+                topic_partitions=[
+                    ConsumerGroupHeartbeatResponse.Assignment.TopicPartition(topic_id=topic_id, partitions=partitions)
+                    for topic_id, partitions in by_topic(assigned).items()
+                ]
+            )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.keeper.settings_of(group_id).heartbeat_interval_ms,
+            assignment=assignment,
+        )
+
+    # Going.
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, answer: Answer) -> None:
+        group = self.registry.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise consumer_heartbeat.unknown(f"there is no consumer group {request.group_id}")
+        member = consumer_heartbeat.find_leaver(group, request)
+
+        def written(error_code: int) -> None:
+            if error_code:
+                self._answer(answer, group_error(error_code), f"the change could not be written: {error_name(error_code)}")
+            else:
+                response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
+                self.runtime.outbox.put(answer, response)
+
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            # Its session goes on: if it is not back by then, it has left for good.
+            stop(group.revocations, member.member_id)
+            change = Change(group, self.runtime.now_ms())
+            change.assignment(replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, pending_revocation=frozenset()))
+            self.keeper.write(change, written)
+        else:
+            self.keeper.remove(group, [member], "left", written)
+
+    # The log.
+
+    def replay(self, partition: int, key: Key, value: Value | None) -> None:
+        if isinstance(key, Unknown):
+            return
+        group_id = key.group_id  # type: ignore[union-attr]
+        group = self.registry.groups.get(group_id)
+        if isinstance(key, ConsumerGroupMetadataKey) and value is None:
+            self.registry.groups.pop(group_id, None)
+            return
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            group = self.registry.groups[group_id] = ConsumerGroup(group_id)
+        group.apply(key, value)
+
+    def loaded(self, partition: int) -> None:
+        for group in self.registry.groups.values():
+            if isinstance(group, ConsumerGroup) and self.runtime.partition_for(group.group_id) == partition:
+                self.keeper.tend(group)
+
+    def on_topics_changed(self) -> None:
+        """Topics were made or deleted, or got partitions: every group looks again at its next heartbeat."""
+        for group in self.registry.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.topics_changed()
+
+    # Requests of the classic protocol.
+
+    def join_classic(
+        self, request: JoinGroupRequest, version: int, client: Client, answer: Callable[[JoinGroupResponse], None]
+    ) -> None:
+        """An empty group becomes a classic one; others take members of the classic protocol if they may become so later."""
+        group = self._consumer_group(request.group_id)
+        if not group.is_empty:
+            if self.settings.may_downgrade or any(member.classic for member in group.members.values()):
+                self._classic.join(group, request, version, client, answer)
+            else:
+                self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, answer)
+            return
+
+        def written(error_code: int) -> None:
+            if error_code:
+                self._refuse_join(request, group_error(error_code), answer)
+                return
+            if self.registry.get(request.group_id) is group:
+                self.registry.drop(group)
+            self.coordinator.join(request, version, client, answer)
+
+        self.runtime.write(group.group_id, group.tombstones(self.runtime.now_ms()), written)
+
+    def _refuse_join(self, request: JoinGroupRequest, error_code: int, answer: Callable[[JoinGroupResponse], None]) -> None:
+        self.runtime.outbox.put(answer, JoinGroupResponse(error_code=error_code, member_id=request.member_id))
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup:
+        group = self.registry.get(group_id)
+        assert isinstance(group, ConsumerGroup), f"{group_id} is no consumer group, and its requests do not come here"
+        return group
+
+    def sync_classic(self, request: SyncGroupRequest, version: int, answer: Callable[[SyncGroupResponse], None]) -> None:
+        self._classic.sync(self._consumer_group(request.group_id), request, answer)
+
+    def heartbeat_classic(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=self._classic.heartbeat(self._consumer_group(request.group_id), request))
+
+    def leave_classic(
+        self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]
+    ) -> list[LeaveGroupResponse.Member]:
+        return self._classic.leave(self._consumer_group(group_id), leavers)

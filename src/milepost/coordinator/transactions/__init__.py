@@ -1,0 +1,1 @@
+"""Transactional ids: their producers, their states, and how a transaction ends."""

@@ -1,0 +1,1 @@
+"""Why a lookup ends where it ends."""

@@ -1,0 +1,1 @@
+"""Making a damaged directory whole: the plan, and doing it."""

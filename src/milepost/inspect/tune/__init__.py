@@ -1,0 +1,1 @@
+"""Which index interval and segment size suit a log."""

@@ -1,0 +1,1 @@
+"""Is everything in files, partitions and data directories what it should be?"""

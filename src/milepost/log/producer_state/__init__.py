@@ -1,0 +1,1 @@
+"""What a log remembers about producers and transactions, in memory and in snapshots."""
