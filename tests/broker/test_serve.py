@@ -261,6 +261,13 @@ def test_listening_to_the_whole_world_is_a_warning(tmp_path):
     )
 
 
+def test_pool_of_handlers_is_said_to_be_for_teaching(tmp_path):
+    with serving(tmp_path / "data", "-X", "request.channel.mode=pooled") as served:
+        assert any(line.startswith("request handlers pooled, to see Kafka's threads") for line in served.lines)
+    with serving(tmp_path / "inline") as served:
+        assert not any(line.startswith("request handlers") for line in served.lines)
+
+
 @pytest.mark.parametrize(("version", "count"), [("2.4.1", 1653), ("3.9.1", 1224), ("4.3.0", 1221)])
 def test_directory_that_kafka_left_behind_is_served_to_the_last_record(golden, tmp_path, version, count):
     case = f"page_visits/kafka-{version}"

@@ -90,6 +90,8 @@ def run(broker: Broker, lines: Iterable[str]) -> None:
             warn(f"metrics are served on {metrics.host}: whoever reaches it learns the names and sizes of all topics")
         for line in lines:
             click.echo(line)
+        if broker.config.request_channel_mode == "pooled":
+            click.echo(labelled("request handlers", "pooled, to see Kafka's threads at work: inline is many times faster"))
         click.echo(labelled("for a client", f"bootstrap.servers={broker.bootstrap_servers}"))
         if metrics is not None:
             click.echo(labelled("for Prometheus", metrics.url))

@@ -188,7 +188,7 @@ class BrokerConfig(Configuration):
     )
     max_connection_creation_rate: int = declare(I, 2**31 - 1, "connections that may be opened per second", low=1)
     request_channel_mode: str = declare(
-        S, "inline", "ours: handle requests on the network thread, or in a pool", choices=("inline", "pooled")
+        S, "inline", "ours: handle requests on the network thread; pooled: by Kafka's threads, for teaching", choices=("inline", "pooled")
     )
     milepost_busy_poll: bool = declare(B, True, "ours: stay awake for a moment after an answer when requests come one by one")
 
