@@ -130,6 +130,26 @@ def test_listeners_with_tls_end_the_start(tmp_path):
     assert "listeners" in errors and "SASL_SSL" in errors
 
 
+@pytest.mark.parametrize("listeners", ["SASL_SSL://127.0.0.1:0", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"])
+@pytest.mark.parametrize("source", ["file", "flag", "environment"])
+def test_port_does_not_take_back_what_listeners_promise(tmp_path, listeners, source):
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners={listeners}\n" if source == "file" else "")
+    flags = ["-X", f"listeners={listeners}"] if source == "flag" else []
+    env = {"KAFKA_LISTENERS": listeners} if source == "environment" else {}
+    code, out, errors = start("--data", str(tmp_path / "data"), "--port", "0", "--config", str(file), *flags, env=env)
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert "SSL" in errors and "listeners" in errors
+
+
+def test_port_replaces_listeners_that_promise_nothing(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://192.0.2.1:9092\n")
+    code, out, errors = start("--data", str(tmp_path / "data"), "--port", "0", "--config", str(file))
+    assert (code, errors) == (0, "")
+    assert "ready 127.0.0.1:" in out
+
+
 def test_environment_of_a_container_is_read_the_same_way(tmp_path):
     code, out, errors = start(
         "--data", str(tmp_path), "--port", "0", env={"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer"}

@@ -62,12 +62,13 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
 
 def broker_config(properties: dict[str, str], port: int | None, file: str | None = None) -> BrokerConfig:
     """What flags, environment and file say together; what they say in vain is named in a warning."""
-    if port is not None:
-        properties = {**properties, "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     sources = [from_environment(os.environ), from_flags(f"{name}={value}" for name, value in properties.items())]
     if file is not None:
         sources.insert(0, from_file(read_file(Disk(), file).decode("utf-8", "replace"), file))
     resolved = resolve(BrokerConfig, *sources)
+    if port is not None:
+        # Only now: a port says where to listen. It takes back nothing of what the listeners promise that it replaces.
+        resolved = resolve(BrokerConfig, *sources, from_flags([f"listeners=PLAINTEXT://127.0.0.1:{port}"]))
     for warning in resolved.warnings():
         warn(warning)
     return resolved.config
