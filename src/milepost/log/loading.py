@@ -72,6 +72,8 @@ class LogLoader:
         if said > log.end_offset:
             # Durably, before the log grows up to it: it would vouch for what is appended below it.
             log.owner.publish_recovery_point(log, log.end_offset)
+        # The same for the cleaner: what is appended below its checkpoint would count as clean.
+        log.owner.publish_clean_end(log, log.end_offset)
         return log
 
     def _load_in_doubt(self) -> Log:

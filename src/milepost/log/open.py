@@ -18,7 +18,7 @@ from milepost.clock import Clock, SystemClock
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidArgument, KafkaStorage
 from milepost.files import Disk, HandlePool, Overlay
-from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
@@ -132,6 +132,10 @@ class LoneOwner(Owner):
 
     def publish_recovery_point(self, log: Log, offset: int) -> None:
         self.directory.write(RECOVERY_POINTS, {**self.directory.recovery_points, log.partition: offset})
+
+    def publish_clean_end(self, log: Log, offset: int) -> None:
+        if self.directory.cleaner_offsets.get(log.partition, offset) > offset:
+            self.directory.write(CLEANER_OFFSETS, {**self.directory.cleaner_offsets, log.partition: offset})
 
     def closed(self, log: Log) -> None:
         directory = self.directory

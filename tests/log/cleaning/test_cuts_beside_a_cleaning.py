@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -13,6 +14,7 @@ from milepost.config.broker import BrokerConfig
 from milepost.log.cleaning.cleanable import LogToClean
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
+from milepost.log.open import open_log
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
@@ -163,11 +165,11 @@ def test_what_is_written_again_behind_a_cut_is_cleaned_though_the_old_was_clean(
     log.roll()
     manager.clean()
     log.truncate_to(2)
-    follow(log, *range(2, 30))
-    follow(log, *range(30, 32), key=b"other")
+    follow(log, *range(2, 19))
+    follow(log, *range(19, 32), key=b"other")
     log.roll()
     manager.clean()
-    assert contents(log) == old(0, 1) | {29: ("new", "29"), 31: ("other", "31")}
+    assert contents(log) == old(0, 1) | {18: ("new", "18"), 31: ("other", "31")}
 
 
 def test_cleaners_checkpoint_is_lowered_before_the_cut_so_that_a_crash_in_between_costs_no_cleaning(started):
@@ -208,3 +210,40 @@ def test_cut_while_the_filthiest_log_is_looked_for_leaves_the_last_segment_to_ap
     expected = old(*range(7)) | NEW | {9: ("new", "9")}
     assert contents(log) == expected
     assert contents(started().logs[KV]) == expected
+
+
+def test_log_that_is_cut_while_it_is_open_on_its_own_is_cleaned_from_there(started, tmp_path):
+    manager = started()
+    log = filled(manager)
+    log.roll()
+    manager.clean()
+    manager.shutdown()
+    with open_log(str(tmp_path / "kv-0"), "a", COMPACTED, clock=ManualClock(NOW), disk=QuickDisk(), rng=random.Random(1)) as log:
+        log.truncate_to(2)
+        follow(log, *range(2, 19))
+        follow(log, *range(19, 32), key=b"other")
+        log.roll()
+    manager = started()
+    manager.clean()
+    assert contents(manager.logs[KV]) == old(0, 1) | {18: ("new", "18"), 31: ("other", "31")}
+
+
+def test_log_whose_end_was_damaged_is_cleaned_from_where_recovery_cut_it(started, tmp_path):
+    manager = started()
+    log = filled(manager)
+    log.roll()
+    manager.clean()
+    manager.shutdown()
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    path = Path(log.segments.first.log.path)
+    os.truncate(path, path.stat().st_size // 2)
+    manager = started()
+    log = manager.logs[KV]
+    end = log.end_offset
+    assert 0 < end < 20
+    follow(log, *range(end, 20))
+    follow(log, *range(20, 32), key=b"other")
+    log.roll()
+    manager.clean()
+    assert contents(log) == old(*range(end)) | {19: ("new", "19"), 31: ("other", "31")}
