@@ -98,8 +98,8 @@ def bytes_of_slice(broker: Broker, topic: str, start: int, end: int) -> tuple[in
     from milepost.files import Disk
     from milepost.inspect.log_file import Damage, LogFile
     from milepost.spark.bounds import batch_ranges
+    from milepost.spark.open_transport import open_transport
     from milepost.spark.options import SourceOptions
-    from milepost.spark.transport import open_transport
 
     given = {
         "path": str(broker.data),

@@ -11,7 +11,7 @@ import pytest
 
 from milepost.errors import InvalidArgument, InvalidRecord
 from milepost.record.batches import iter_batches
-from milepost.record.internal_topics import Unknown, consumer_offsets, transaction_state
+from milepost.record.internal_topics import consumer_offsets, transaction_state
 from milepost.record.internal_topics.classic_records import (
     GroupMetadataKey,
     OffsetCommitKey,
@@ -25,6 +25,7 @@ from milepost.record.internal_topics.consumer_group_records import (
     ConsumerGroupMetadataValue,
 )
 from milepost.record.internal_topics.transaction_state import TransactionLogKey, TransactionLogValue
+from milepost.record.internal_topics.unknown import Unknown
 from milepost.record.records import Record
 from tests.golden_fixture import Golden, all_partitions, kafka_version
 

@@ -12,7 +12,8 @@ from milepost.errors import CorruptRecord, SegmentOffsetOverflow
 from milepost.record.legacy_builder import build_legacy
 from milepost.record.records import Record
 from milepost.segment.file_records import Hole
-from milepost.segment.recovery import has_valid_batch, rebuild_indexes, recover
+from milepost.segment.index_rebuild import rebuild_indexes
+from milepost.segment.recovery import has_valid_batch, recover
 from tests.segment.making import append, batch, offset_entries, offsets_in, segment_in, time_entries
 
 NAME = "00000000000000000000.log"

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
 from milepost.errors import InvalidConfiguration
 from milepost.frozen import frozen
-
-if TYPE_CHECKING:
-    from milepost.config.broker import BrokerConfig
 
 SERVED = "PLAINTEXT"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -31,6 +28,23 @@ class Listener:
     port: int
 
 
+class ListenerSettings(Protocol):
+    """The properties that are about listeners."""
+
+    @property
+    def listeners(self) -> tuple[str, ...]: ...
+    @property
+    def advertised_listeners(self) -> tuple[str, ...] | None: ...
+    @property
+    def control_plane_listener_name(self) -> str | None: ...
+    @property
+    def inter_broker_listener_name(self) -> str | None: ...
+    @property
+    def listener_security_protocol_map(self) -> tuple[str, ...]: ...
+    @property
+    def security_inter_broker_protocol(self) -> str | None: ...
+
+
 def parse_listener(text: str, name: str = "listeners") -> Listener:
     """`PLAINTEXT://127.0.0.1:9092`; without a host all interfaces would be meant, which is refused: there is no authentication yet."""
     listener, separator, address = text.partition("://")
@@ -40,7 +54,7 @@ def parse_listener(text: str, name: str = "listeners") -> Listener:
     return Listener(listener.upper(), host.strip("[]") or "127.0.0.1", int(port))
 
 
-def check_listeners(config: BrokerConfig) -> None:
+def check_listeners(config: ListenerSettings) -> None:
     """What Kafka refuses, and every protocol that is not served."""
     listeners = [parse_listener(each) for each in config.listeners]
     names = [listener.name for listener in listeners]
@@ -59,7 +73,7 @@ def check_listeners(config: BrokerConfig) -> None:
     _check_advertised(config, names)
 
 
-def _check_roles(config: BrokerConfig, names: list[str]) -> None:
+def _check_roles(config: ListenerSettings, names: list[str]) -> None:
     brokers, control = config.inter_broker_listener_name, config.control_plane_listener_name
     for name, listener in (("inter.broker.listener.name", brokers), ("control.plane.listener.name", control)):
         if listener is not None and listener not in names:
@@ -70,7 +84,7 @@ def _check_roles(config: BrokerConfig, names: list[str]) -> None:
         refuse("control.plane.listener.name", f"{control} is inter.broker.listener.name as well: give each its own")
 
 
-def _check_advertised(config: BrokerConfig, names: list[str]) -> None:
+def _check_advertised(config: ListenerSettings, names: list[str]) -> None:
     told = [parse_listener(each, "advertised.listeners") for each in config.advertised_listeners or ()]
     ensure_once("advertised.listeners", [listener.name for listener in told])
     for listener in told:

@@ -20,20 +20,25 @@ Where Kafka's versions differ, and what is not Kafka's:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 from milepost.config.configuration import Configuration
-from milepost.config.definition import LIST, LONG_MAX, B, D, I, L, S, declare
+from milepost.config.definition import LIST, LONG_MAX, B, D, I, L, S, Value, declare
 from milepost.errors import InvalidConfiguration
 from milepost.frozen import frozen
-
-if TYPE_CHECKING:
-    from milepost.config.broker import BrokerConfig
 
 DAY_MS = 24 * 60 * 60 * 1000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 THROTTLED = {"pattern": r"\*|[0-9]+:[0-9]+", "pattern_doc": "partition:broker pairs between commas, or *"}
 VERSION = {"pattern": r"[0-9]+(\.[0-9]+)*(-IV[0-9]+)?", "pattern_doc": "a Kafka version such as 2.4 or 3.0-IV1"}
+
+
+class TopicDefaults(Protocol):
+    """A broker's properties, as far as topics inherit them."""
+
+    def topic_defaults(self) -> dict[str, Value]:
+        """The topic properties, by Kafka's names, that a topic has when it sets none itself."""
+        ...
 
 
 @frozen
@@ -136,7 +141,7 @@ class LogConfig(Configuration):
     local_retention_bytes: int = declare(L, -2, "no effect without tiered storage", low=-2, broker=("log.local.retention.bytes",))
 
     @classmethod
-    def parse(cls, given: Mapping[str, object] | None = None, broker: BrokerConfig | None = None) -> LogConfig:
+    def parse(cls, given: Mapping[str, object] | None = None, broker: TopicDefaults | None = None) -> LogConfig:
         """What is given by Kafka's names, over what the broker's properties say, over the defaults."""
         inherited = broker.topic_defaults() if broker else {}
         return cls(**{**cls.fields_of(inherited), **cls.fields_of(given or {})})

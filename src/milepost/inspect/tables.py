@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.errors import CorruptRecord, InvalidArgument
 from milepost.files import Disk
-from milepost.inspect import index_files
+from milepost.inspect.index_files import (
+    IndexFile,
+    offset_entries,
+    read_offset_index,
+    read_time_index,
+    read_txn_index,
+    time_entries,
+)
 from milepost.inspect.log_file import Damage, LogFile
 from milepost.inspect.paths import FileKind, PathKind, look_at, partitions_in, read_name, segment_bases
 from milepost.inspect.vocabulary import TIMESTAMP_TYPES, codec_name
@@ -102,7 +109,7 @@ def _segment(disk: Disk, place: Place) -> Row:
         next_offset, newest = batch.last_offset + 1, max(newest, batch.max_timestamp)
     index, times = (_index(disk, directory, base, suffix) for suffix in (names.INDEX, names.TIME_INDEX))
     txn_path = f"{directory}/{names.file_name(base, names.TXN_INDEX)}"
-    aborted = len(index_files.read_txn_index(disk, txn_path)[0]) if disk.exists(txn_path) else 0
+    aborted = len(read_txn_index(disk, txn_path)[0]) if disk.exists(txn_path) else 0
     return _name(directory), base, next_offset, size, count, total, _time(newest), index and index.entries, times and times.entries, aborted
 
 
@@ -133,9 +140,9 @@ def _records(place: Place, position: int, batch: AnyBatch) -> Iterator[Row]:
 def _entries(disk: Disk, place: Place) -> Iterator[Row]:
     directory, base = place
     offsets, times = (_index(disk, directory, base, suffix) for suffix in (names.INDEX, names.TIME_INDEX))
-    for slot, entry in enumerate(index_files.offset_entries(offsets) if offsets else ()):
+    for slot, entry in enumerate(offset_entries(offsets) if offsets else ()):
         yield _name(directory), base, "offset", slot, entry.offset, entry.position, None
-    for slot, moment in enumerate(index_files.time_entries(times) if times else ()):
+    for slot, moment in enumerate(time_entries(times) if times else ()):
         yield _name(directory), base, "time", slot, moment.offset, None, _time(moment.timestamp)
 
 
@@ -176,9 +183,9 @@ def _refuse(path: str, damage: Damage) -> None:
     )
 
 
-def _index(disk: Disk, directory: str, base: int, suffix: str) -> index_files.IndexFile | None:
+def _index(disk: Disk, directory: str, base: int, suffix: str) -> IndexFile | None:
     path = f"{directory}/{names.file_name(base, suffix)}"
-    read = index_files.read_offset_index if suffix == names.INDEX else index_files.read_time_index
+    read = read_offset_index if suffix == names.INDEX else read_time_index
     return read(disk, path, base) if disk.exists(path) else None
 
 

@@ -358,4 +358,4 @@ class LogLoader:
             log.snapshot_aside()
         else:
             self.producers.take_snapshot()
-        restore_windows(log)
+        restore_windows(self.producers, self.segments, log.start_offset)

@@ -310,7 +310,7 @@ class Log(EndingLog):
             self.replay_producers(self.producers.map_end_offset, offset)
             self.producers.update_map_end_offset(offset)
             self.producers.take_snapshot()
-            restore_windows(self)
+            restore_windows(self.producers, self.segments, self.start_offset)
         except OSError as error:
             raise self.fail(error) from error
 

@@ -42,7 +42,7 @@ from milepost.log.log import Log
 from milepost.log.maintenance.log_maintenance import Upkeep
 from milepost.log.maintenance.scheduler import Lane, Scheduler
 from milepost.log.open import last_segment_size
-from milepost.log.owner import Owner
+from milepost.log.owner import OwnedLog, Owner
 from milepost.topic_partition import TopicPartition, validate_topic_name
 
 logger = logging.getLogger("milepost.log")
@@ -310,30 +310,30 @@ class LogManager(Owner):
 
     # What logs tell their owner.
 
-    def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
+    def publish_start(self, log: OwnedLog, start_offset: int) -> Callable[[], None]:
         directory = self._home[log.partition]
         return directory.publish(LOG_STARTS, {**directory.log_starts, log.partition: start_offset})
 
-    def publish_recovery_point(self, log: Log, offset: int) -> None:
+    def publish_recovery_point(self, log: OwnedLog, offset: int) -> None:
         directory = self._home[log.partition]
         self.scheduler.settle()  # else an older checkpoint that is on its way would follow this one
         directory.write(RECOVERY_POINTS, {**directory.recovery_points, log.partition: offset})
 
-    def publish_clean_end(self, log: Log, offset: int) -> None:
+    def publish_clean_end(self, log: OwnedLog, offset: int) -> None:
         directory = self._home[log.partition]
         if directory.cleaner_offsets.get(log.partition, offset) > offset:
             self.scheduler.settle()
             directory.write(CLEANER_OFFSETS, {**directory.cleaner_offsets, log.partition: offset})
 
     @contextmanager
-    def without_cleaning(self, log: Log) -> Iterator[None]:
+    def without_cleaning(self, log: OwnedLog) -> Iterator[None]:
         self.cleaner.pause(log.partition)
         try:
             yield
         finally:
             self.cleaner.resume(log.partition)
 
-    def failed(self, log: Log, error: OSError) -> None:
+    def failed(self, log: OwnedLog, error: OSError) -> None:
         directory = self._home.get(log.partition)
         if directory in self.directories:
             self.take_offline(directory, error)

@@ -22,7 +22,7 @@ from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMAR
 from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
-from milepost.log.owner import Owner
+from milepost.log.owner import OwnedLog, Owner
 from milepost.segment import names
 from milepost.topic_partition import TopicPartition
 
@@ -127,17 +127,17 @@ class LoneOwner(Owner):
     def __init__(self, directory: DataDirectory):
         self.directory = directory
 
-    def publish_start(self, log: Log, start_offset: int) -> Callable[[], None]:
+    def publish_start(self, log: OwnedLog, start_offset: int) -> Callable[[], None]:
         return self.directory.publish(LOG_STARTS, {**self.directory.log_starts, log.partition: start_offset})
 
-    def publish_recovery_point(self, log: Log, offset: int) -> None:
+    def publish_recovery_point(self, log: OwnedLog, offset: int) -> None:
         self.directory.write(RECOVERY_POINTS, {**self.directory.recovery_points, log.partition: offset})
 
-    def publish_clean_end(self, log: Log, offset: int) -> None:
+    def publish_clean_end(self, log: OwnedLog, offset: int) -> None:
         if self.directory.cleaner_offsets.get(log.partition, offset) > offset:
             self.directory.write(CLEANER_OFFSETS, {**self.directory.cleaner_offsets, log.partition: offset})
 
-    def closed(self, log: Log) -> None:
+    def closed(self, log: OwnedLog) -> None:
         directory = self.directory
         if log.is_failed:
             directory.close(False, {})
@@ -158,7 +158,7 @@ class LoneOwner(Owner):
                 f"{error.filename or directory.path}: {error.strerror or error}; the log is whole, its next start reads it as after a crash"
             ) from error
 
-    def _was_clean(self, log: Log) -> bool:
+    def _was_clean(self, log: OwnedLog) -> bool:
         if self.directory.was_clean:
             return True
         names = self.directory.disk.listdir(self.directory.path)

@@ -5,20 +5,51 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
-from milepost.net.owed_answers import OwedAnswers
+from milepost.net.owed_answers import Owed, OwedAnswers
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from milepost.net.processor import Processor
-    from milepost.net.request import Outgoing, Request
-    from milepost.net.shortcut import Bunch, Shortcut
+    from milepost.net.outgoing import Outgoing
+    from milepost.net.output_budget import OutputBudget
+    from milepost.net.shortcut import Shortcut
 
 MOST_BUFFERS = 64  # of one gathering write; the kernel takes up to 1024
+
+
+class Answered(Protocol):
+    """One request, or several, to be counted when their answers have left."""
+
+    def count(self, sent_at: float) -> None: ...
+
+
+class PendingRequest(Owed, Answered, Protocol):
+    """A request of a connection, until its answer has left."""
+
+    @property
+    def channel(self) -> Channel: ...
+
+    frame: memoryview
+    answered_at: float
+    taken_at: float
+    throttle_seconds: float
+
+
+class ChannelOwner(Protocol):
+    """What a connection and its requests need of the processor that has them."""
+
+    output: OutputBudget
+    is_pooled: bool
+
+    def answer(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None: ...
+
+    def refuse(self, request: PendingRequest, reason: str) -> None: ...
+
+    def close(self, channel: Channel, reason: str = "") -> None: ...
 
 
 class Channel(FrameInput):
@@ -47,7 +78,7 @@ class Channel(FrameInput):
         "stuck_since",
     )
 
-    def __init__(self, sock: socket.socket, peer: str, listener: str, processor: Processor, now: float, buffers: ReceiveBuffers):
+    def __init__(self, sock: socket.socket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers):
         super().__init__(sock, peer, buffers)
         self.fd = sock.fileno()
         self.listener = listener
@@ -68,14 +99,14 @@ class Channel(FrameInput):
         # Whether requests that are here already wait for the next turn.
         self.is_put_off = False
         # Requests whose answers have not left yet.
-        self.answered: list[Request | Bunch] = []
+        self.answered: list[Answered] = []
         # Whatever the layer above remembers about a connection: client name, fetch session, principal.
         self.state: dict[str, object] = {}
         # Which broker of the cluster the peer has proven to be.
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.
         self.shortcut: Shortcut | None = None
-        self.owed = OwedAnswers()
+        self.owed: OwedAnswers[PendingRequest] = OwedAnswers()
         self._out: deque[memoryview | FileSlice] = deque()
         self.out_bytes = 0
 
@@ -176,7 +207,7 @@ class Channel(FrameInput):
 
     # Muting.
 
-    def let_go(self, request: Request) -> None:
+    def let_go(self, request: PendingRequest) -> None:
         """Read on, though the request is not answered yet."""
         # Only from its handler, before that returns; in a pool the next request might overtake it on its way to the log.
         is_early = self.is_advancing and not self.processor.is_pooled and self.mute is MuteState.MUTED and not request.answered_at

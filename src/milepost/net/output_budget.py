@@ -13,20 +13,26 @@ While somebody waits for room, a connection that takes less than LEAST_TAKEN in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from milepost.net.channel import Channel
+from typing import Protocol, TypeVar
 
 MOST_WAITING = 64 << 20
 LEAST_TAKEN = 64 << 10
+
+
+class Sending(Protocol):
+    """A connection: how many bytes wait for its client."""
+
+    out_bytes: int
+
+
+S = TypeVar("S", bound=Sending)
 
 
 class OutputBudget:
     def __init__(self) -> None:
         self.waiting = 0
         self._resumes: list[Callable[[], object]] = []
-        self._seen: dict[Channel, int] = {}
+        self._seen: dict[Sending, int] = {}
 
     @property
     def is_full(self) -> bool:
@@ -43,10 +49,11 @@ class OutputBudget:
             for resume in resumes:
                 resume()
 
-    def too_slow(self, channels: Iterable[Channel]) -> list[Channel]:
+    def too_slow(self, channels: Iterable[S]) -> list[S]:
         """Asked every second: which of them keep others from being answered."""
         if not self._resumes:
             self._seen = {}
             return []
-        before, self._seen = self._seen, {channel: channel.out_bytes for channel in channels if channel.out_bytes}
-        return [channel for channel, size in self._seen.items() if size > before.get(channel, size + LEAST_TAKEN) - LEAST_TAKEN]
+        sending = [channel for channel in channels if channel.out_bytes]
+        before, self._seen = self._seen, {channel: channel.out_bytes for channel in sending}
+        return [each for each in sending if each.out_bytes > before.get(each, each.out_bytes + LEAST_TAKEN) - LEAST_TAKEN]

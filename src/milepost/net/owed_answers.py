@@ -12,25 +12,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from milepost.net.request import Outgoing, Request
+    from milepost.net.outgoing import Outgoing
 
 MOST_OWED = 64
 """Requests of one connection that may wait like this; the next one mutes it, as ever."""
 
 
-class OwedAnswers:
+class Owed(Protocol):
+    """What this needs of a request."""
+
+    is_let_go: bool
+    outgoing: Sequence[Outgoing] | None
+
+
+R = TypeVar("R", bound=Owed)
+
+
+class OwedAnswers(Generic[R]):
     __slots__ = ("_queue",)
 
     def __init__(self) -> None:
-        self._queue: deque[Request] = deque()
+        self._queue: deque[R] = deque()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def let_go(self, request: Request) -> bool:
+    def let_go(self, request: R) -> bool:
         """Whether the connection may be read on."""
         if len(self._queue) >= MOST_OWED:
             return False
@@ -38,7 +48,7 @@ class OwedAnswers:
         self._queue.append(request)
         return True
 
-    def answered(self, request: Request, outgoing: Sequence[Outgoing]) -> Iterator[tuple[Request, Sequence[Outgoing]]]:
+    def answered(self, request: R, outgoing: Sequence[Outgoing]) -> Iterator[tuple[R, Sequence[Outgoing]]]:
         """What may go out now that a request is answered, in order: perhaps nothing, perhaps others too."""
         if not request.is_let_go:
             self._queue.append(request)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
-from milepost.net.channel import Channel
+from milepost.net.channel import Channel, PendingRequest
 from milepost.net.event_loop import GONE, READ, WRITE, EventLoop
 from milepost.net.frame_input import ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
@@ -31,7 +31,7 @@ from milepost.net.shortcut import Bunch
 from milepost.net.slow_peers import reason_to_close
 
 if TYPE_CHECKING:
-    from milepost.net.request import Outgoing
+    from milepost.net.outgoing import Outgoing
 
 logger = logging.getLogger("milepost.net")
 
@@ -285,7 +285,7 @@ class Processor:
 
     # Writing.
 
-    def answer(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
+    def answer(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         """Send the response and read the connection again. Safe from any thread."""
         request.answered_at = request.taken_at = self.loop.monotonic()
         if self.is_pooled:
@@ -295,7 +295,7 @@ class Processor:
         else:
             self._answer(request, outgoing)
 
-    def refuse(self, request: Request, reason: str) -> None:
+    def refuse(self, request: PendingRequest, reason: str) -> None:
         """Close the connection of a request that cannot be answered. Safe from any thread."""
         request.answered_at = request.taken_at = self.loop.monotonic()
         if self.is_pooled:
@@ -303,7 +303,7 @@ class Processor:
         else:
             self._refuse_request(request, reason)
 
-    def _refuse_request(self, request: Request, reason: str) -> None:
+    def _refuse_request(self, request: PendingRequest, reason: str) -> None:
         request.channel.answered.append(request)
         self._refuse(request.channel, reason)
 
@@ -312,11 +312,11 @@ class Processor:
             self.refusals.note(channel.peer, reason)
             self.close(channel)
 
-    def _take(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
+    def _take(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         request.taken_at = self.loop.monotonic()
         self._answer(request, outgoing)
 
-    def _answer(self, request: Request, outgoing: Sequence[Outgoing]) -> None:
+    def _answer(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel = request.channel
         if not channel.is_open:
             return
@@ -347,7 +347,7 @@ class Processor:
         except MilepostError as error:
             self._refuse(channel, str(error))
 
-    def _queue(self, channel: Channel, request: Request, outgoing: Sequence[Outgoing]) -> None:
+    def _queue(self, channel: Channel, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel.answered.append(request)
         channel.queue(outgoing)
         if request.is_let_go:

@@ -14,16 +14,13 @@ counted (request_metrics).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from milepost.net.request_metrics import UNNAMED
 
 if TYPE_CHECKING:
-    from milepost.files.types import ReadableBuffer
     from milepost.net.channel import Channel
-    from milepost.segment.file_records import FileSlice
-
-    Outgoing: TypeAlias = ReadableBuffer | FileSlice
+    from milepost.net.outgoing import Outgoing
 
 
 class Request:

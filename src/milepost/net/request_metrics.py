@@ -21,15 +21,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from operator import sub
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 from milepost.metrics.registry import Registry, Sample
 from milepost.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from milepost.net.request import Request
 
 MOST_WAITING = 1024
 MEASURED_PER_SECOND = 250
@@ -45,6 +42,18 @@ TIMES = {
     "ResponseSendTimeMs": "Time it took to send an answer",
     "TotalTimeMs": "Time from receiving a request to having sent its answer",
 }
+
+
+class MeasuredRequest(Protocol):
+    """The stamps of a request, in the order in which it gets them, and its size."""
+
+    received_at: float
+    dequeued_at: float
+    handled_at: float
+    answered_at: float
+    taken_at: float
+    size: int
+    throttle_seconds: float
 
 
 class RequestMetrics:
@@ -87,7 +96,7 @@ class RequestMeter:
         self._measured: list[tuple[int, float, float, float, float, float, float, int]] = []
         self._lock = threading.Lock()
 
-    def count(self, request: Request, sent_at: float) -> None:
+    def count(self, request: MeasuredRequest, sent_at: float) -> None:
         """The answer has gone. Runs for every request: what it costs, everybody pays."""
         self._uncounted = uncounted = self._uncounted + 1
         if uncounted >= self._stands_for:
@@ -112,7 +121,7 @@ class RequestMeter:
         if len(self._measured) >= MOST_WAITING:
             self.settle()
 
-    def _measure(self, request: Request, sent_at: float, stands_for: int) -> None:
+    def _measure(self, request: MeasuredRequest, sent_at: float, stands_for: int) -> None:
         self._measured.append(
             (
                 stands_for,

@@ -8,21 +8,37 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.metrics.names import Kind, MetricName, own
 from milepost.metrics.rate import Rate
 from milepost.metrics.registry import Registry, Sample
 
 if TYPE_CHECKING:
+    from milepost.net.acceptor import Acceptor
+    from milepost.net.event_loop import EventLoop
+    from milepost.net.memory_pool import MemoryPool
     from milepost.net.processor import Processor
-    from milepost.net.socket_server import SocketServer
+    from milepost.net.request_channel import RequestChannel
 
 LONGEST_PASS_SAMPLES = 15
 
 
+class MeasuredServer(Protocol):
+    loop: EventLoop
+    memory: MemoryPool | None
+    data_requests: RequestChannel
+    control_requests: RequestChannel
+    control_acceptor: Acceptor | None
+    processors: list[Processor]
+
+    def handler_idle_seconds(self) -> float:
+        """How long the handlers have waited for work, each on average."""
+        ...
+
+
 class ServerMetrics:
-    def __init__(self, server: SocketServer):
+    def __init__(self, server: MeasuredServer):
         self._server = server
         loop = server.loop
         self.network_idle = Rate(lambda: loop.idle_seconds)

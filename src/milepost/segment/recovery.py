@@ -23,16 +23,15 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import CorruptRecord, InvalidRecord, SegmentOffsetOverflow
 from milepost.files import replace_file
-from milepost.record.batch import NO_TIMESTAMP
 from milepost.record.kernel import find_batch
 from milepost.segment import names
 from milepost.segment.file_records import Hole
+from milepost.segment.index_rebuild import IndexRebuild
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
-from milepost.segment.time_index import TimestampOffset
+from milepost.segment.segment import Segment
 
 if TYPE_CHECKING:
     from milepost.record.batches import AnyBatch
-    from milepost.segment.segment import Segment
 
 KEPT_TAIL = 1 << 20
 
@@ -63,7 +62,7 @@ def recover(
     """
     following = functools.cache(following)
     segment.log.holes = []
-    rebuild = _Rebuild(segment)
+    rebuild = IndexRebuild(segment)
     position, next_offset = 0, segment.base_offset
     result = Recovered(next_offset)
     while True:
@@ -90,46 +89,11 @@ def recover(
     return result
 
 
-def rebuild_indexes(segment: Segment) -> None:
-    """Rebuild the offset and time index of a segment whose log is trusted."""
-    was_active = segment.offset_index.is_active
-    rebuild = _Rebuild(segment)
-    for position, batch in segment.log.batches():
-        rebuild.add(batch, position)
-    rebuild.finish()
-    if was_active:
-        segment.activate()
-
-
-class _Rebuild:
-    """The two sparse indexes of a segment, being written anew."""
-
-    def __init__(self, segment: Segment):
-        self.segment = segment
-        self.last_indexed = 0
-        self.max = TimestampOffset(NO_TIMESTAMP, segment.base_offset)
-        segment.offset_index.reset()
-        segment.time_index.reset()
-
-    def add(self, batch: AnyBatch, position: int) -> None:
-        segment = self.segment
-        if batch.max_timestamp > self.max.timestamp:
-            self.max = TimestampOffset(batch.max_timestamp, batch.last_offset)
-        if position - self.last_indexed > segment.config.index_interval_bytes and not segment.is_index_full:
-            segment.offset_index.append(batch.last_offset, position)
-            segment.time_index.maybe_append(self.max.timestamp, self.max.offset)
-            self.last_indexed = position
-
-    def finish(self) -> None:
-        self.segment.max_so_far = self.max
-        self.segment.seal()
-
-
 def _walk(
     segment: Segment,
     position: int,
     next_offset: int,
-    rebuild: _Rebuild,
+    rebuild: IndexRebuild,
     on_batch: BatchListener | None,
     following: Following,
     next_base: int | None,

@@ -23,6 +23,7 @@ from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment import index_check, names
 from milepost.segment.append_unit import IndexedUnit, merged
 from milepost.segment.file_records import BatchPosition, FileRecords, FoundRecord, SegmentRead
+from milepost.segment.index_rebuild import rebuild_indexes
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from milepost.segment.profile import IndexProfile
 from milepost.segment.time_index import TimeIndex, TimestampOffset
@@ -221,7 +222,7 @@ class Segment:
             trace.add(self._walk_to(offset, entry.position))
         found = self.log.search_for(offset, entry.position)
         if entry.position and index_check.misleads(self.log, self.offset_index, entry, found):
-            self._rebuild_indexes()
+            rebuild_indexes(self)
             found = self.log.search_for(offset, self.offset_index.lookup(offset).position)
         if found is None:
             self.log.ensure_walked(offset, self.offset_index.lookup(offset).position)
@@ -245,7 +246,7 @@ class Segment:
         position = self.log.start_of(offset, entry.position)
         reaches_on = entry.position and position == entry.position and self.log.header_at(position).last_offset > entry.offset
         if reaches_on and not index_check.was_cleaned(self.log, entry):
-            self._rebuild_indexes()
+            rebuild_indexes(self)
             position = self.log.start_of(offset, self.offset_index.lookup(offset).position)
         return position
 
@@ -303,12 +304,7 @@ class Segment:
                 self.offset_index.check_order()
                 self.time_index.check_order()
             except CorruptIndex:
-                self._rebuild_indexes()
-
-    def _rebuild_indexes(self) -> None:
-        from milepost.segment.recovery import rebuild_indexes
-
-        rebuild_indexes(self)
+                rebuild_indexes(self)
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and everything behind it; the number of bytes that went."""

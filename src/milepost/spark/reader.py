@@ -18,8 +18,9 @@ from milepost.clock import SystemClock
 from milepost.spark.bounds import batch_ranges
 from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.offset_range import OffsetRange
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
-from milepost.spark.transport import Split, Transport, open_transport
+from milepost.spark.transport import Split, Transport
 from milepost.spark.worker_errors import quiet_about_limits, said_first
 
 if TYPE_CHECKING:

@@ -35,8 +35,9 @@ from milepost.spark.columns import Columns
 from milepost.spark.group_offsets import GroupOffsets
 from milepost.spark.log_files.memory import Pace
 from milepost.spark.offset_range import OffsetRange
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import PATH, SourceOptions
-from milepost.spark.transport import Split, Transport, open_transport
+from milepost.spark.transport import Split, Transport
 from milepost.spark.worker_errors import said_first
 from milepost.topic_partition import TopicPartition
 

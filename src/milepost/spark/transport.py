@@ -1,7 +1,8 @@
 """The two ways to a log, behind one face: its files (`path`), or a broker (`kafka.bootstrap.servers`).
 
 A `Transport` lives on the driver: it knows partitions, offsets and times, and turns ranges of offsets into `Split`s. A split is
-what one task reads; it crosses to an executor as plain values and reads there by itself, without the transport.
+what one task reads; it crosses to an executor as plain values and reads there by itself, without the transport. `open_transport`
+makes the one that the options ask for.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from milepost.spark.offset_range import OffsetRange
-from milepost.spark.options import PATH, SourceOptions
 from milepost.spark.subscription import Subscription
 from milepost.topic_partition import TopicPartition
 
@@ -87,14 +87,3 @@ class Transport(abc.ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
-
-
-def open_transport(options: SourceOptions) -> Transport:
-    # Imported here: a query over a broker has no use for segment files, nor the other way round.
-    if options.transport != PATH:
-        from milepost.spark.wire.transport import WireTransport
-
-        return WireTransport(options)
-    from milepost.spark.log_files.transport import LogFilesTransport
-
-    return LogFilesTransport(options)

@@ -19,7 +19,7 @@ import pickle
 from milepost.spark.jobs.export_task import ExportTask, export_split
 from milepost.spark.jobs.tasks import _attempt
 from milepost.spark.options import SourceOptions
-from milepost.spark.transport import open_transport
+from milepost.spark.open_transport import open_transport
 from milepost.spark.bounds import batch_ranges
 options = SourceOptions.parse({"path": sys.argv[1], "maxBytesPerPartition": "1g"}, streaming=False)
 with open_transport(options) as transport:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import milepost
 from milepost.errors import BrokerUnavailable, InvalidArgument, OffsetOutOfRange
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
-from milepost.spark.transport import open_transport
 from milepost.topic_partition import TopicPartition
 from tests.spark.log_files.test_any_log import bounds, expected
 from tests.spark.logs import NOW, Batch, Step, many_batches, plain_scan, steps, write_log

@@ -6,7 +6,7 @@ Formats are those of Kafka 3.9 (group metadata 3; offset 3, or 1 when the client
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.internal_topics import consumer_offsets
@@ -22,7 +22,19 @@ from milepost.record.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from milepost.coordinator.classic.classic_group import ClassicGroup
+    from milepost.coordinator.classic.classic_member import ClassicMember
+
+
+class StoredGroup(Protocol):
+    """What the record of a group holds."""
+
+    group_id: str
+    protocol_type: str
+    protocol_name: str | None
+    generation: int
+    leader_id: str | None
+    state_timestamp: int
+    members: dict[str, ClassicMember]
 
 
 def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue, offset: int = -1) -> Record:
@@ -35,7 +47,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int, timestamp: int) 
     return Record(timestamp=timestamp, key=consumer_offsets.encode(OffsetCommitKey(group_id, topic, partition)))
 
 
-def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], timestamp: int) -> Record:
+def group_record(group: StoredGroup, assignments: Mapping[str, bytes], timestamp: int) -> Record:
     """The group as it stands, with these assignments by member id."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,

@@ -25,13 +25,14 @@ from milepost.coordinator.offsets.committed_offsets import Commit, OffsetStore, 
 from milepost.errors import InvalidRecord
 from milepost.record.batches import AnyBatch
 from milepost.record.control import ControlType, control_type
-from milepost.record.internal_topics import Unknown, consumer_offsets
+from milepost.record.internal_topics import consumer_offsets
 from milepost.record.internal_topics.classic_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from milepost.record.internal_topics.unknown import Unknown
 from milepost.record.records import Record
 
 READ_AT_A_TIME = 1_000

@@ -14,13 +14,14 @@ from __future__ import annotations
 from itertools import groupby
 
 from milepost.coordinator.transactions.transaction import TransactionMetadata
-from milepost.record.internal_topics import Unknown, transaction_state
+from milepost.record.internal_topics import transaction_state
 from milepost.record.internal_topics.transaction_state import (
     PartitionsOfTopic,
     TransactionLogKey,
     TransactionLogValue,
     TransactionState,
 )
+from milepost.record.internal_topics.unknown import Unknown
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
 

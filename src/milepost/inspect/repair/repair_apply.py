@@ -33,7 +33,8 @@ from milepost.log.directory.checkpoints import read_offset_checkpoint, write_ent
 from milepost.log.directory.clean_shutdown import CleanShutdown, read_clean_shutdown, write_clean_shutdown
 from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.log.open import last_segment_size
-from milepost.segment import names, recovery
+from milepost.segment import names
+from milepost.segment.index_rebuild import rebuild_indexes
 from milepost.segment.segment import Segment
 from milepost.segment.txn_index import ENTRY
 
@@ -242,7 +243,7 @@ class PartitionRepair:
         view = Overlay()
         segment = Segment(HandlePool(view), self.partition.directory, base, self.config, SystemClock(), random.Random(0))
         try:
-            recovery.rebuild_indexes(segment)
+            rebuild_indexes(segment)
         finally:
             segment.close_handles()
         for suffix in sorted(suffixes):

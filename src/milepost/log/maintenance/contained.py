@@ -10,18 +10,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from milepost.errors import MilepostError
-
-if TYPE_CHECKING:
-    from milepost.log.log import Log
 
 logger = logging.getLogger("milepost.log")
 
 
+class WorkedOnLog(Protocol):
+    is_failed: bool
+    is_closed: bool
+
+    def refuse(self, error: OSError) -> MilepostError:
+        """The error that callers get instead; the log's directory goes offline unless the disk is only full."""
+        ...
+
+
 @contextmanager
-def contained(what: str, log: Log | None = None) -> Iterator[None]:
+def contained(what: str, log: WorkedOnLog | None = None) -> Iterator[None]:
     """Nothing that is raised inside leaves; `log` is the one that is worked on, if it is one."""
     try:
         yield

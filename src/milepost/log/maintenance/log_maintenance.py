@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.config.definition import LONG_MAX
 from milepost.log.appending import DISK_FULL
@@ -33,9 +33,13 @@ from milepost.log.maintenance.contained import contained
 from milepost.log.retention import retain
 
 if TYPE_CHECKING:
+    from milepost.clock import Clock
+    from milepost.config.broker import BrokerConfig
+    from milepost.config.topic import LogConfig
+    from milepost.log.cleaning.cleaner_manager import CleanerManager
     from milepost.log.directory.data_directory import DataDirectory
     from milepost.log.log import Log
-    from milepost.log.manager import LogManager
+    from milepost.log.maintenance.scheduler import Scheduler
     from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.log")
@@ -59,8 +63,28 @@ OFFSETS: Mapping[str, Callable[[Log], int | None]] = {
 }
 
 
+class MaintainedLogs(Protocol):
+    """What maintenance needs of the log manager."""
+
+    config: BrokerConfig
+    topics: dict[str, LogConfig]
+    clock: Clock
+    scheduler: Scheduler
+    cleaner: CleanerManager
+    logs: dict[TopicPartition, Log]
+    directories: list[DataDirectory]
+
+    def online(self) -> Iterator[Log]: ...
+
+    def logs_in(self, directory: DataDirectory) -> Iterator[Log]: ...
+
+    def holds(self, log: Log) -> bool: ...
+
+    def take_offline(self, directory: DataDirectory, error: OSError) -> None: ...
+
+
 class Upkeep:
-    def __init__(self, manager: LogManager):
+    def __init__(self, manager: MaintainedLogs):
         self._manager = manager
         self._due: dict[str, int] = {}
         # Data directories whose checkpoints are about to be written without partitions that are gone.

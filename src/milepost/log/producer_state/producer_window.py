@@ -7,36 +7,33 @@ they are looked up there, newest segments first, until every producer has its fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from milepost.log.producer_state.producer_entry import BATCHES_KEPT, BatchMetadata, ProducerEntry
+from milepost.log.producer_state.producers import ProducerStateManager
+from milepost.log.segments import LogSegments
 from milepost.record.batch import RecordBatch
 from milepost.record.sequence import increment_sequence
 from milepost.segment.segment import Segment
-
-if TYPE_CHECKING:
-    from milepost.log.log import Log
 
 # A producer has at most five requests in flight; what lies further back has long been answered.
 MOST_BYTES = 64 << 20
 
 
-def restore_windows(log: Log) -> None:
-    wanting = {entry.producer_id: entry for entry in log.producers.producers.values() if 0 < len(entry.batches) < BATCHES_KEPT}
+def restore_windows(producers: ProducerStateManager, segments: LogSegments, start_offset: int) -> None:
+    wanting = {entry.producer_id: entry for entry in producers.producers.values() if 0 < len(entry.batches) < BATCHES_KEPT}
     found: dict[int, list[BatchMetadata]] = {producer_id: [] for producer_id in wanting}
     budget = MOST_BYTES
-    for segment in reversed(list(log.segments)):
+    for segment in reversed(list(segments)):
         if not wanting or budget <= 0:
             break
-        for producer_id, batches in _batches_in(segment, wanting, log.start_offset).items():
+        for producer_id, batches in _batches_in(segment, wanting, start_offset).items():
             found[producer_id] = batches + found[producer_id]
             if len(found[producer_id]) + len(wanting[producer_id].batches) >= BATCHES_KEPT:
                 del wanting[producer_id]
         budget -= segment.size
     for producer_id, batches in found.items():
-        older = _leading_up_to(log.producers.producers[producer_id].first_sequence, batches)
+        older = _leading_up_to(producers.producers[producer_id].first_sequence, batches)
         if older:
-            log.producers.restore_batches(producer_id, older)
+            producers.restore_batches(producer_id, older)
 
 
 def _leading_up_to(sequence: int, batches: list[BatchMetadata]) -> list[BatchMetadata]:

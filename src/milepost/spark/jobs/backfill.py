@@ -23,12 +23,13 @@ from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, i
 from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.spark.sink.commit import Commit
 from milepost.spark.sink.options import SinkOptions
 from milepost.spark.sink.partition_counts import in_directory
 from milepost.spark.sink.staging import COMMIT_FILE, StagedFile, remove_tree, sweep
-from milepost.spark.transport import Split, open_transport
+from milepost.spark.transport import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,9 +27,10 @@ from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.offset_range import OffsetRange
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.spark.paths import absolute
-from milepost.spark.transport import Transport, open_transport
+from milepost.spark.transport import Transport
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from milepost.spark.jobs.parquet_table import write_table
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.log_files.split import FileSplit
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
-from milepost.spark.transport import Split, open_transport
+from milepost.spark.transport import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

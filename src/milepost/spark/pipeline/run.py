@@ -16,13 +16,13 @@ from milepost.files import Disk, replace_file
 from milepost.inspect.times import format_time
 from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult, make_directories
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.continuing import settle
 from milepost.spark.pipeline.definition import Pipeline, Stage
 from milepost.spark.pipeline.loading import load_new_files, new_files
 from milepost.spark.pipeline.queries import check_queries
 from milepost.spark.pipeline.state import PipelineState
-from milepost.spark.transport import open_transport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

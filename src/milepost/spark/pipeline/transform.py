@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from milepost.errors import InvalidArgument
 from milepost.files import Disk
 from milepost.spark.bounds import offsets_to_json
+from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.definition import Pipeline, Stage
 from milepost.spark.pipeline.state import PipelineState
 from milepost.spark.pipeline.written import write_once
-from milepost.spark.transport import open_transport
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
