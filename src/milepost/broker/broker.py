@@ -278,7 +278,7 @@ class Broker:
     def replication_facts(self) -> Alone | AmongOthers:
         from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
 
-        return Alone(self)
+        return Alone(self.replicas, self.cluster)
 
     @property
     def is_controller(self) -> bool:

@@ -42,7 +42,7 @@ from milepost.replica.replicated import ReplicatedPartition
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts as ClusteredBroker
     from milepost.broker.context import Context
 
 SMALL = 16_384

@@ -14,8 +14,8 @@ from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsRespon
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 21
@@ -27,7 +27,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecord
     return (yield from delete_all(request, context.broker))
 
 
-def delete_all(request: DeleteRecordsRequest, broker: Broker) -> Work[DeleteRecordsResponse]:
+def delete_all(request: DeleteRecordsRequest, broker: Parts) -> Work[DeleteRecordsResponse]:
     topics = []
     for topic in request.topics:
         partitions = []
@@ -38,7 +38,7 @@ def delete_all(request: DeleteRecordsRequest, broker: Broker) -> Work[DeleteReco
     return DeleteRecordsResponse(topics=topics)
 
 
-def delete(topic: str, wanted: Wanted, broker: Broker) -> Answer:
+def delete(topic: str, wanted: Wanted, broker: Parts) -> Answer:
     answer = Answer(partition_index=wanted.partition_index, low_watermark=-1)
     partition = broker.replicas.partition(TopicPartition(topic, wanted.partition_index))
     if partition is None:

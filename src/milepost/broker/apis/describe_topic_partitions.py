@@ -16,8 +16,8 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 75
@@ -33,7 +33,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[De
 
 
 def answer(
-    request: DescribeTopicPartitionsRequest, broker: Broker, partition: OnePartition
+    request: DescribeTopicPartitionsRequest, broker: Parts, partition: OnePartition
 ) -> Work[DescribeTopicPartitionsResponse]:
     """`partition` describes one partition of a topic."""
     cursor = request.cursor
@@ -64,7 +64,7 @@ def page(topics: list[Topic], name: str, partition: int) -> DescribeTopicPartiti
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=partition))
 
 
-def describe(name: str, first: int, limit: int, broker: Broker, partition: OnePartition) -> tuple[Topic, bool]:
+def describe(name: str, first: int, limit: int, broker: Parts, partition: OnePartition) -> tuple[Topic, bool]:
     """A topic with at most `limit` of its partitions from `first` on; whether there are more."""
     topic = broker.cluster.topics.get(name)
     if topic is None:
@@ -83,7 +83,7 @@ def describe(name: str, first: int, limit: int, broker: Broker, partition: OnePa
     return found, len(numbers) > limit
 
 
-def describe_partition(broker: Broker, topic: str, number: int) -> Topic.Partition:
+def describe_partition(broker: Parts, topic: str, number: int) -> Topic.Partition:
     partition = broker.replicas.partition_of(topic, number)
     if partition is None:
         return Topic.Partition(

@@ -6,15 +6,17 @@ One feature that cannot be moved refuses them all (95). Up to version 1 a reques
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from milepost.broker.features import fault_of, update
+from milepost.broker.features import TRANSACTION_VERSION, fault_of, level_of
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
 
 KEY = 57
 
@@ -37,3 +39,11 @@ def handle(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesRe
         if context.version <= 1
     ]
     return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def update(broker: Parts, levels: Mapping[str, int]) -> None:
+    """Move features to levels that `fault_of` has nothing against; from now on, and after a restart."""
+    changed = {name: level for name, level in levels.items() if level != level_of(broker.cluster, name)}
+    if changed:
+        broker.solo.update_features(changed)
+        broker.transactions.use_transaction_version(level_of(broker.cluster, TRANSACTION_VERSION))

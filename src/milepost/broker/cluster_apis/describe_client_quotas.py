@@ -8,7 +8,7 @@ from milepost.broker.apis import describe_client_quotas
 from milepost.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
@@ -16,6 +16,6 @@ KEY = 48
 
 
 def handle(request: DescribeClientQuotasRequest, context: Context) -> Work[DescribeClientQuotasResponse]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     yield broker.member.with_fresh_quotas
     return (yield from describe_client_quotas.handle(request, context))

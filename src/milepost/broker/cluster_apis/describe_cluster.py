@@ -9,7 +9,7 @@ from milepost.broker.apis import describe_cluster
 from milepost.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 60
@@ -18,7 +18,7 @@ KEY = 60
 def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     if request.endpoint_type != describe_cluster.BROKERS:
         return describe_cluster.handle(request, context)
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=broker.cluster.cluster_id,

@@ -12,7 +12,7 @@ from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeT
 from milepost.replica.metadata import NO_LEADER
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
@@ -20,7 +20,7 @@ KEY = 75
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[DescribeTopicPartitionsResponse]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
 
     def partition(topic: str, number: int) -> Topic.Partition:
         known = broker.cluster.partition_info(topic, number)

@@ -14,7 +14,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 def handle(request: FindCoordinatorRequest, context: Context) -> Work[FindCoordinatorResponse]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     if context.version < MANY_SINCE:
         found = find(request.key_type, request.key, broker, context.listener)
         return FindCoordinatorResponse(
@@ -58,7 +58,7 @@ def handle(request: FindCoordinatorRequest, context: Context) -> Work[FindCoordi
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def find(key_type: int, key: str, broker: ClusteredBroker, listener: str) -> Found:
+def find(key_type: int, key: str, broker: ClusterParts, listener: str) -> Found:
     if key_type not in (GROUP, TRANSACTION):
         return Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of key type {key_type} here")
     topic = broker.offsets_topic if key_type == GROUP else broker.transactions_topic

@@ -8,7 +8,7 @@ from milepost.broker.apis import init_producer_id
 from milepost.protocol.messages import InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 22
@@ -20,4 +20,4 @@ def handle(request: InitProducerIdRequest, context: Context) -> None:
         if response is not None:
             context.answer(response)
 
-    cast("ClusteredBroker", context.broker).producer_ids.when_available(ready)
+    cast("ClusterParts", context.broker).producer_ids.when_available(ready)

@@ -10,7 +10,7 @@ from milepost.protocol.messages import ListPartitionReassignmentsRequest, ListPa
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 46
@@ -18,7 +18,7 @@ Topic = ListPartitionReassignmentsResponse.Topic
 
 
 def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Work[ListPartitionReassignmentsResponse]:
-    controller = cast("ClusteredBroker", context.broker).controller
+    controller = cast("ClusterParts", context.broker).controller
     if controller is None:
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message="ask the controller")
     moving = controller.context.reassigned
