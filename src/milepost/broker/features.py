@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.errors import MilepostError
 from milepost.frozen import frozen
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+class InvalidUpdateVersion(MilepostError):
+    code = 95
+    exit_code = 4
 
 
 @frozen

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Slices
     from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
     from milepost.broker.topic_changes import TopicChanges
+    from milepost.broker.topology.protocols import Topology
     from milepost.clock import Clock
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import ClusterView
@@ -80,6 +81,9 @@ class Parts(Protocol):
 
     def use_config(self, config: BrokerConfig) -> None: ...
     def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]: ...
+
+    @property
+    def topology(self) -> Topology: ...
 
     # Records.
 
