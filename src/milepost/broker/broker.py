@@ -31,6 +31,7 @@ from milepost.broker.taking_over import take_over
 from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topic_changes import TopicChanges
 from milepost.broker.topic_errors import InvalidTopic, TopicExists, colliding
+from milepost.broker.topology import alone
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.telemetry.metrics_endpoint import MetricsEndpoint
     from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
+    from milepost.broker.topology.protocols import Topology
     from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
     from milepost.coordinator.transactions.pending_markers import WriteMarkers
@@ -68,6 +70,7 @@ logger = logging.getLogger("milepost.broker")
 
 class Broker:
     cluster: ClusterView
+    topology: Topology
     solo: SoloCluster
     """The same, where this broker is the whole cluster: what it may change without asking anybody."""
 
@@ -144,6 +147,7 @@ class Broker:
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
         self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id, self.logs.scheduler)
+        self.topology = alone.topology(self, self.solo)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
         self.logs.topics = self.settings_of_topics(self.config)
         self.logs.load_directories()
@@ -278,7 +282,7 @@ class Broker:
     def replication_facts(self) -> Alone | AmongOthers:
         from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
 
-        return Alone(self)
+        return Alone(self.replicas, self.cluster)
 
     @property
     def is_controller(self) -> bool:

@@ -17,7 +17,7 @@ from milepost.broker.remembered_fetch import RememberedFetch
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.net.request import Request
 
 OLD_VERSIONS_TOO = (27, 56)
@@ -25,9 +25,7 @@ DESCRIBE_QUORUM = 55
 
 
 class ClusterDispatcher(Dispatcher):
-    broker: ClusteredBroker
-
-    def __init__(self, broker: ClusteredBroker):
+    def __init__(self, broker: ClusterParts):
         super().__init__(broker)
         self._own = {module.name for module in pkgutil.iter_modules(cluster_apis.__path__)}
         self.served |= {api.key: api for api in BY_NAME.values() if module_name(api) in self._own}

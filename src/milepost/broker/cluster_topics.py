@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor
@@ -21,7 +21,14 @@ from milepost.log.directory.partition_metadata import random_topic_id
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    import random
+
+    from milepost.cluster.controller.controller import Controller
+    from milepost.cluster.member import Member
+    from milepost.cluster.protocol_versions import ProtocolVersions
+    from milepost.cluster.told import ToldCluster
+    from milepost.loop import Loop
+    from milepost.replica.manager import ReplicaManager
 
 logger = logging.getLogger("milepost.broker")
 
@@ -31,8 +38,27 @@ Done = Callable[[int], object]
 Replicas = Mapping[int, tuple[int, ...]]
 
 
+class Administering(Protocol):
+    """What topics of a cluster are changed by."""
+
+    @property
+    def rng(self) -> random.Random: ...
+    @property
+    def loop(self) -> Loop: ...
+    @property
+    def cluster(self) -> ToldCluster: ...
+    @property
+    def member(self) -> Member: ...
+    @property
+    def versions(self) -> ProtocolVersions: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    @property
+    def controller(self) -> Controller | None: ...
+
+
 class ClusterTopics:
-    def __init__(self, broker: ClusteredBroker):
+    def __init__(self, broker: Administering):
         self._broker = broker
         self._being_made: set[str] = set()
 

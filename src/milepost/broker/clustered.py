@@ -31,6 +31,7 @@ from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
 from milepost.broker.internal_topics.transaction_verification import ask_coordinator
 from milepost.broker.nearest_replica import nearest_replica
 from milepost.broker.peers_in_turn import PeersInTurn
+from milepost.broker.topology import zookeeper
 from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
@@ -198,6 +199,7 @@ class ClusteredBroker(Broker):
             configs_of_transactions(config, config.transaction_state_log_min_isr),
             config.transaction_state_log_replication_factor,
         )
+        self.topology = zookeeper.topology(self)
         self.write_markers = MarkerSender(self)
         self.coordinators: ClusterCoordinators = ClusterCoordinators(self)
         self._connect_parts()

@@ -12,7 +12,7 @@ from milepost.errors import MilepostError
 from milepost.protocol import frames
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
     from milepost.net.request import Request
     from milepost.protocol.headers import RequestHeader
@@ -23,7 +23,7 @@ logger = logging.getLogger("milepost.broker")
 class Context:
     __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "request", "version")
 
-    def __init__(self, broker: Broker, request: Request, header: RequestHeader):
+    def __init__(self, broker: Parts, request: Request, header: RequestHeader):
         self.broker = broker
         self.request = request
         self.api_key = header.api_key

@@ -31,7 +31,7 @@ from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
     from milepost.protocol.messages import ProduceRequest
@@ -55,7 +55,7 @@ def served_apis() -> dict[int, Api]:
 
 
 class Dispatcher:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         self.broker = broker
         self.served = served_apis()
         self._handlers: dict[int, ApiHandler] = {}
@@ -159,7 +159,7 @@ class Dispatcher:
             # In version 0, which every client reads: 35, and what there is.
             from milepost.broker.apis import api_versions
 
-            response = api_versions.unsupported(self)
+            response = api_versions.unsupported(self.served)
             request.send([frames.encode_response(API_VERSIONS, 0, header.correlation_id, response)])
             return
         api = BY_KEY.get(header.api_key)

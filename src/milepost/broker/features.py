@@ -14,18 +14,22 @@ nothing that is stored is lost on the way down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from milepost.errors import MilepostError
 from milepost.frozen import frozen
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.cluster.view import ClusterView
 
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+class InvalidUpdateVersion(MilepostError):
+    code = 95
+    exit_code = 4
 
 
 @frozen
@@ -65,11 +69,3 @@ def fault_of(cluster: ClusterView, name: str, level: int, upgrade_type: int) -> 
     if level > current and upgrade_type != UPGRADE:
         return f"{name} is at level {current}: a downgrade does not lead up to {level}"
     return None
-
-
-def update(broker: Broker, levels: Mapping[str, int]) -> None:
-    """Move features to levels that `fault_of` has nothing against; from now on, and after a restart."""
-    changed = {name: level for name, level in levels.items() if level != level_of(broker.cluster, name)}
-    if changed:
-        broker.solo.update_features(changed)
-        broker.transactions.use_transaction_version(level_of(broker.cluster, TRANSACTION_VERSION))

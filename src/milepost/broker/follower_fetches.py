@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from milepost.broker.apis.delete_records import start_key
 from milepost.broker.apis.fetch import (
     MAX_WAIT_SECONDS,
     Result,
@@ -29,7 +30,6 @@ from milepost.broker.apis.fetch import (
     size_of,
     want,
 )
-from milepost.broker.cluster_apis.delete_records import start_key
 from milepost.broker.fetch_sessions import empty, is_parting
 from milepost.errors import MilepostError
 from milepost.log.log import Log
@@ -42,7 +42,7 @@ from milepost.replica.replicated import ReplicatedPartition
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts as ClusteredBroker
     from milepost.broker.context import Context
 
 SMALL = 16_384

@@ -52,8 +52,8 @@ from milepost.protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.protocol.apis import Api
 
@@ -101,7 +101,7 @@ READING = frozenset(
 
 
 class ReadOnlyDispatcher(Dispatcher):
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         super().__init__(broker)
         self.served = {key: api for key, api in self.served.items() if api.name in READING or api.name in REFUSALS}
 

@@ -21,7 +21,7 @@ from milepost.protocol.messages import FetchRequest
 from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts as ClusteredBroker
     from milepost.net.request import Request
     from milepost.segment.file_records import FileSlice
 

@@ -38,7 +38,7 @@ from milepost.protocol.messages import ProduceRequest, ProduceResponse
 from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, NO_TIMESTAMP, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts as Broker
     from milepost.net.channel import Channel
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter

@@ -25,12 +25,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
-    from milepost.broker.context import Context
+    from milepost.loop import Loop
     from milepost.net.output_budget import OutputBudget
+    from milepost.net.request import Request
+    from milepost.net.socket_server import SocketServer
 
 SLICE_SECONDS = 0.002
 FREE_SLICES = 20
@@ -70,12 +71,33 @@ def at_once(work: Work[T]) -> T:
             return result
 
 
+class Sliced(Protocol):
+    """A request that is handled in slices (`context`)."""
+
+    is_long: bool
+    goes_on: bool
+
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def request(self) -> Request: ...
+
+
+class Running(Protocol):
+    """What is there as soon as a broker has started."""
+
+    @property
+    def loop(self) -> Loop: ...
+    @property
+    def server(self) -> SocketServer: ...
+
+
 class Slices:
-    def __init__(self, broker: Broker, failed: Callable[[Context], object]):
+    def __init__(self, broker: Running, failed: Callable[[Any], object]):
         """`failed` is told, inside of the `except`, whose work raised something."""
         self._broker = broker
         self._failed = failed
-        self._suspended: dict[Work[None], Context] = {}
+        self._suspended: dict[Work[None], Sliced] = {}
         # How many slices each of them has had; those that are longest are few at a time, and others of their kind wait for them.
         self._slices: Counter[Work[None]] = Counter()
         self._going_on: set[Work[None]] = set()
@@ -87,7 +109,7 @@ class Slices:
         """How many requests wait for their next slice."""
         return len(self._suspended)
 
-    def run(self, work: Work[None], context: Context) -> None:
+    def run(self, work: Work[None], context: Sliced) -> None:
         """Do the work of a request, as far as one slice goes, and see to the rest of it."""
         if not self._is_done_after_slice(work, context):
             self._suspended[work] = context
@@ -135,7 +157,7 @@ class Slices:
     def _output(self) -> OutputBudget:
         return self._broker.server.output
 
-    def _is_done_after_slice(self, work: Work[None], context: Context) -> bool:
+    def _is_done_after_slice(self, work: Work[None], context: Sliced) -> bool:
         loop = self._broker.loop
         monotonic = loop.monotonic
         start = now = monotonic()

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 
-def take_over(broker: Broker, topics: list[str]) -> None:
+def take_over(broker: Parts, topics: list[str]) -> None:
     """Topics that were just adopted, and whose logs are loaded."""
     if not topics:
         return

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.broker.slices import Turn, Work
 from milepost.config.topic import LogConfig
@@ -23,11 +23,16 @@ from milepost.frozen import frozen
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.internal_topics.coordinator_log import InternalTopic
+    from milepost.broker.internal_topics.coordinators import Coordinators
     from milepost.cluster.change_log import Change
-    from milepost.cluster.view import TopicState
+    from milepost.cluster.solo import SoloCluster
+    from milepost.cluster.view import ClusterView, TopicState
+    from milepost.config.broker import BrokerConfig
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+    from milepost.log.manager import LogManager
+    from milepost.replica.manager import ReplicaManager
 
 logger = logging.getLogger("milepost.broker")
 
@@ -47,8 +52,35 @@ class NewTopic:
     settings: LogConfig
 
 
+class Changing(Protocol):
+    """What a change of topics touches."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def solo(self) -> SoloCluster: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def groups(self) -> GroupCoordinator: ...
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
+    @property
+    def offsets_topic(self) -> InternalTopic: ...
+    @property
+    def transactions_topic(self) -> InternalTopic: ...
+    def ensure_new_topic(self, name: str) -> None:
+        """That a topic of this name could be made."""
+
+
 class TopicChanges:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Changing):
         self._broker = broker
         self.turn = Turn()
 

@@ -12,15 +12,15 @@ from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
     from milepost.cluster.change_log import Change
 
 KEY = 49
 Wanted = AlterClientQuotasRequest.Entry
 Answer = AlterClientQuotasResponse.Entry
-Parts = tuple[tuple[str, str | None], ...]
+EntityParts = tuple[tuple[str, str | None], ...]
 
 
 def handle(request: AlterClientQuotasRequest, context: Context) -> Work[AlterClientQuotasResponse]:
@@ -28,7 +28,7 @@ def handle(request: AlterClientQuotasRequest, context: Context) -> Work[AlterCli
     return context.broker.topic_changes.turn.of(altering(request, context.broker))
 
 
-def altering(request: AlterClientQuotasRequest, broker: Broker) -> Work[AlterClientQuotasResponse]:
+def altering(request: AlterClientQuotasRequest, broker: Parts) -> Work[AlterClientQuotasResponse]:
     places = yield from places_of(request)
     answers = []
     changes: dict[str, Change] = {}
@@ -50,16 +50,16 @@ def altering(request: AlterClientQuotasRequest, broker: Broker) -> Work[AlterCli
     return AlterClientQuotasResponse(entries=answers)
 
 
-def places_of(request: AlterClientQuotasRequest) -> Work[dict[Parts, list[Wanted]]]:
+def places_of(request: AlterClientQuotasRequest) -> Work[dict[EntityParts, list[Wanted]]]:
     """What a request has for each entity that it names."""
-    places: dict[Parts, list[Wanted]] = {}
+    places: dict[EntityParts, list[Wanted]] = {}
     for entry in request.entries:
         places.setdefault(parts_of(entry), []).append(entry)
         yield
     return places
 
 
-def checked(parts: Parts, entries: list[Wanted]) -> tuple[Entity, dict[str, float | None]]:
+def checked(parts: EntityParts, entries: list[Wanted]) -> tuple[Entity, dict[str, float | None]]:
     """An entity that may have quotas, and which of them are to change."""
     if len(entries) > 1:
         raise InvalidRequest("the entity is in the request more than once")
@@ -67,7 +67,7 @@ def checked(parts: Parts, entries: list[Wanted]) -> tuple[Entity, dict[str, floa
     return entity, changes_of(entries[0], entity)
 
 
-def parts_of(entry: Wanted) -> Parts:
+def parts_of(entry: Wanted) -> EntityParts:
     return tuple(
         sorted(((part.entity_type, part.entity_name) for part in entry.entity), key=lambda part: (part[0], part[1] or ""))
     )

@@ -15,8 +15,8 @@ from milepost.errors import InvalidRequest
 from milepost.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 33
@@ -29,7 +29,7 @@ def handle(request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsR
     return broker.topic_changes.turn.of(changing_each(request, broker, AlterConfigsResponse, partial(replaced, broker=broker)))
 
 
-def replaced(resource: Resource, broker: Broker) -> tuple[Settings, dict[str, str]]:
+def replaced(resource: Resource, broker: Parts) -> tuple[Settings, dict[str, str]]:
     """Whose settings a resource names, and what they would be."""
     twice = repeated(config.name for config in resource.configs)
     if twice:

@@ -17,8 +17,8 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
 
 KEY = 45
 Response = AlterPartitionReassignmentsResponse.Response
@@ -50,7 +50,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> Wor
     return AlterPartitionReassignmentsResponse(error_message=None, responses=topics)
 
 
-def ensure_moved(topic: str, number: int, replicas: Sequence[int] | None, broker: Broker) -> None:
+def ensure_moved(topic: str, number: int, replicas: Sequence[int] | None, broker: Parts) -> None:
     """That a partition is where it is to be."""
     if not broker.cluster.has_partition(topic, number):
         raise UnknownTopic(f"there is no partition {number} of a topic {topic[:60]!r}")

@@ -11,6 +11,7 @@ read: they take 0 for a mistake (KAFKA-17011).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import FEATURES, finalized
@@ -19,7 +20,7 @@ from milepost.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.broker.dispatch import Dispatcher
+    from milepost.protocol.apis import Api
 
 KEY = 18
 NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -31,7 +32,7 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.connection["software"] = (request.client_software_name, request.client_software_version)
-    response = listing(context.broker.dispatcher, ErrorCode.NONE)
+    response = listing(context.broker.dispatcher.served, ErrorCode.NONE)
     add_features(response, context)
     return response
 
@@ -50,14 +51,14 @@ def add_features(response: ApiVersionsResponse, context: Context) -> None:
     ]
 
 
-def unsupported(dispatcher: Dispatcher) -> ApiVersionsResponse:
+def unsupported(served: Mapping[int, Api]) -> ApiVersionsResponse:
     """For a version that is newer than ours."""
-    return listing(dispatcher, ErrorCode.UNSUPPORTED_VERSION)
+    return listing(served, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def listing(dispatcher: Dispatcher, error_code: int) -> ApiVersionsResponse:
+def listing(served: Mapping[int, Api], error_code: int) -> ApiVersionsResponse:
     rows = [
         ApiVersionsResponse.ApiKey(api_key=api.key, min_version=api.advertised[0], max_version=api.advertised[1])
-        for api in sorted(dispatcher.served.values())
+        for api in sorted(served.values())
     ]
     return ApiVersionsResponse(error_code=error_code, api_keys=rows)

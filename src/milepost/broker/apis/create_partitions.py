@@ -12,8 +12,8 @@ from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
     from milepost.cluster.view import TopicState
 
@@ -27,7 +27,7 @@ def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePar
     return context.broker.topic_changes.turn.of(growing(request, context.broker))
 
 
-def growing(request: CreatePartitionsRequest, broker: Broker) -> Work[CreatePartitionsResponse]:
+def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreatePartitionsResponse]:
     results: dict[str, Answer] = {}
     totals: dict[str, int] = {}
     plan = Plan(request, broker)
@@ -49,7 +49,7 @@ def growing(request: CreatePartitionsRequest, broker: Broker) -> Work[CreatePart
 class Plan:
     """What a request wants in all: each name once, and not more partitions than at once are allowed."""
 
-    def __init__(self, request: CreatePartitionsRequest, broker: Broker):
+    def __init__(self, request: CreatePartitionsRequest, broker: Parts):
         self._repeated = repeated(topic.name for topic in request.topics)
         self._total = sum(more_of(topic, broker) for topic in request.topics)
         self.topics = {topic.name: topic for topic in request.topics}
@@ -64,18 +64,18 @@ class Plan:
             )
 
 
-def more_of(wanted: Wanted, broker: Broker) -> int:
+def more_of(wanted: Wanted, broker: Parts) -> int:
     topic = broker.cluster.topics.get(wanted.name)
     return max(wanted.count - topic.partitions, 0) if topic else 0
 
 
-def ensure_could_grow(wanted: Wanted, broker: Broker) -> None:
+def ensure_could_grow(wanted: Wanted, broker: Parts) -> None:
     topic = ensure_grows(wanted, broker)
     for partition, assignment in enumerate(wanted.assignments or (), topic.partitions):
         ensure_assignable(partition, assignment.broker_ids, broker.node_id)
 
 
-def ensure_grows(wanted: Wanted, broker: Broker) -> TopicState:
+def ensure_grows(wanted: Wanted, broker: Parts) -> TopicState:
     topic = broker.cluster.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopic(f"there is no topic {wanted.name[:60]!r}")

@@ -24,8 +24,8 @@ from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError,
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 19
@@ -42,7 +42,7 @@ def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsR
     return context.broker.topic_changes.turn.of(creating(request, context.broker))
 
 
-def creating(request: CreateTopicsRequest, broker: Broker) -> Work[CreateTopicsResponse]:
+def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsResponse]:
     plan = Plan(request, partial(count_of, broker=broker))
     shown = ShownConfigs(broker)
     answers: dict[str, Answer] = {}
@@ -98,7 +98,7 @@ def refused(name: str, error: MilepostError) -> Answer:
     return Answer(name=name, error_code=error.code, error_message=str(error))
 
 
-def new_topic(topic: Wanted, broker: Broker) -> NewTopic:
+def new_topic(topic: Wanted, broker: Parts) -> NewTopic:
     broker.ensure_new_topic(topic.name)
     ensure_not_reserved(topic.name)
     ensure_partitions(topic, broker.node_id)
@@ -114,7 +114,7 @@ def ensure_not_reserved(name: str) -> None:
 class ShownConfigs:
     """Settings as an answer shows them. What topics have in common is the same object in all of them: there are sixty for each."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         self._places = BrokerPlaces(broker)
         self._made: dict[tuple[str, str | None, int], Answer.Config] = {}
 
@@ -146,7 +146,7 @@ def described(topic: NewTopic, shown: ShownConfigs) -> Answer:
     )
 
 
-def count_of(topic: Wanted, broker: Broker) -> int:
+def count_of(topic: Wanted, broker: Parts) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return broker.config.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)

@@ -14,8 +14,8 @@ from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
     from milepost.cluster.view import ClusterView, TopicState
 
@@ -65,7 +65,7 @@ def find(wanted: Wanted, cluster: ClusterView) -> TopicState | None:
     return cluster.topic_by_id(wanted.topic_id) if wanted.name is None else cluster.topics.get(wanted.name)
 
 
-def fault_of(group: list[Wanted], broker: Broker, version: int) -> Answer | None:
+def fault_of(group: list[Wanted], broker: Parts, version: int) -> Answer | None:
     """What speaks against deleting a topic that is named like this."""
     wanted = group[0]
     if len(group) > 1:

@@ -1,5 +1,5 @@
 """DescribeClientQuotas (key 48): the quotas of the entities that match all components of a filter, exactly, by default or by any
-name.
+name. Of a cluster: what is stored now, since another broker may have changed it a moment ago.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Entry = DescribeClientQuotasResponse.Entry
 
 
 def handle(request: DescribeClientQuotasRequest, context: Context) -> Work[DescribeClientQuotasResponse]:
+    yield from context.broker.topology.quotas.refreshing()
     components = [(each.entity_type, each.match_type, each.match) for each in request.components]
     try:
         found = yield from matching(context.broker.cluster.client_quotas, components, request.strict)

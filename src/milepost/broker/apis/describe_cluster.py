@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60): the brokers, who of them is the controller, and what the client may do.
+"""DescribeCluster (key 60): the brokers that are alive, who of them is the controller, and what the client may do.
 
 From version 1 a client says which kind of node it wants to hear about: 1 brokers, 2 the controllers of a KRaft quorum, which
 there are none of here (114).
@@ -30,13 +30,14 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"endpoint type {request.endpoint_type} is neither {BROKERS} (brokers) nor {CONTROLLERS} (controllers)",
         )
-    host, port = broker.advertised(context.listener)
+    view = broker.topology.view
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=broker.cluster.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=view.controller_id,
         brokers=[
-            DescribeClusterResponse.Broker(broker_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack)
+            DescribeClusterResponse.Broker(broker_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+            for each in view.brokers(context.listener)
         ],
         cluster_authorized_operations=authorized_operations.ON_CLUSTER if asked else authorized_operations.NOT_ASKED,
     )

@@ -20,8 +20,8 @@ from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 32
@@ -47,7 +47,7 @@ def handle(request: DescribeConfigsRequest, context: Context) -> Work[DescribeCo
     return DescribeConfigsResponse(results=results)
 
 
-def describe(resource: Resource, broker: Broker, shown: ShownConfigs) -> Result:
+def describe(resource: Resource, broker: Parts, shown: ShownConfigs) -> Result:
     try:
         if shown.bytes > MOST_BYTES:
             raise InvalidRequest(f"the settings asked for take more than {MOST_BYTES >> 20} MB; ask for fewer at once")
@@ -74,7 +74,7 @@ def refuse(resource: Resource, error: MilepostError) -> Result:
 class ShownConfigs:
     """Settings as the answer shows them. What resources have in common is the same object in all of them: there are sixty for each."""
 
-    def __init__(self, request: DescribeConfigsRequest, broker: Broker):
+    def __init__(self, request: DescribeConfigsRequest, broker: Parts):
         self.places = BrokerPlaces(broker)
         self.bytes = 0
         """About as many as the answer has so far."""

@@ -7,35 +7,25 @@ list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
+from milepost.broker.topology.protocols import PartitionState
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
 KEY = 75
 MAX_PARTITIONS = 2000
-NO_LEADER = -1
 Cursor = DescribeTopicPartitionsResponse.NextCursor
 Topic = DescribeTopicPartitionsResponse.Topic
-OnePartition = Callable[[str, int], Topic.Partition]
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[DescribeTopicPartitionsResponse]:
-    return answer(request, context.broker, partial(describe_partition, context.broker))
-
-
-def answer(
-    request: DescribeTopicPartitionsRequest, broker: Broker, partition: OnePartition
-) -> Work[DescribeTopicPartitionsResponse]:
-    """`partition` describes one partition of a topic."""
+    broker = context.broker
     cursor = request.cursor
     asked = [topic.name for topic in request.topics]
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
@@ -51,7 +41,7 @@ def answer(
             first = cursor.partition_index if name == cursor.topic_name else 0
         if not left:
             return page(topics, name, 0)
-        found, more = describe(name, first, left, broker, partition)
+        found, more = describe(name, first, left, context)
         yield
         topics.append(found)
         left -= len(found.partitions)
@@ -64,8 +54,9 @@ def page(topics: list[Topic], name: str, partition: int) -> DescribeTopicPartiti
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=partition))
 
 
-def describe(name: str, first: int, limit: int, broker: Broker, partition: OnePartition) -> tuple[Topic, bool]:
+def describe(name: str, first: int, limit: int, context: Context) -> tuple[Topic, bool]:
     """A topic with at most `limit` of its partitions from `first` on; whether there are more."""
+    broker = context.broker
     topic = broker.cluster.topics.get(name)
     if topic is None:
         missing = Topic(
@@ -73,32 +64,27 @@ def describe(name: str, first: int, limit: int, broker: Broker, partition: OnePa
         )
         return missing, False
     numbers = range(topic.partitions)[first:]
+    view = broker.topology.view
     found = Topic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[partition(name, number) for number in numbers[:limit]],
+        partitions=[shown(number, view.partition(topic, number, context.listener)) for number in numbers[:limit]],
         topic_authorized_operations=authorized_operations.ON_TOPIC,
     )
     return found, len(numbers) > limit
 
 
-def describe_partition(broker: Broker, topic: str, number: int) -> Topic.Partition:
-    partition = broker.replicas.partition_of(topic, number)
-    if partition is None:
-        return Topic.Partition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
-            partition_index=number,
-            leader_id=NO_LEADER,
-            replica_nodes=[broker.node_id],
-            offline_replicas=[broker.node_id],
-        )
+def shown(number: int, state: PartitionState | None) -> Topic.Partition:
+    known = state or PartitionState(ErrorCode.LEADER_NOT_AVAILABLE)
     return Topic.Partition(
+        error_code=known.error_code,
         partition_index=number,
-        leader_id=partition.leader_id,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.in_sync_replicas,
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        leader_id=known.leader_id,
+        leader_epoch=known.leader_epoch,
+        replica_nodes=list(known.replicas),
+        isr_nodes=list(known.isr),
+        eligible_leader_replicas=[] if known.isr else None,
+        last_known_elr=[] if known.isr else None,
+        offline_replicas=list(known.offline),
     )

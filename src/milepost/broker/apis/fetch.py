@@ -24,8 +24,8 @@ from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts as Broker
     from milepost.broker.slices import Work
 
 KEY = 1

@@ -22,8 +22,8 @@ from milepost.errors import InvalidConfiguration, InvalidRequest
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 44
@@ -51,7 +51,7 @@ def ensure_once(resource: Resource) -> None:
         raise InvalidRequest(f"{', '.join(sorted(twice))}: in the request more than once")
 
 
-def changed(resource: Resource, broker: Broker) -> tuple[Settings, dict[str, str]]:
+def changed(resource: Resource, broker: Parts) -> tuple[Settings, dict[str, str]]:
     """Whose settings a resource names, and what they would be."""
     settings = settings_of(broker, resource.resource_type, resource.resource_name)
     given = dict(settings.given)

@@ -1,7 +1,8 @@
 """InitProducerId (key 22): a producer id and an epoch, for idempotence alone or for a transactional id.
 
 From version 3 a producer may say who it is, to recover from an error without losing its id: both fields, or neither.
-Before version 4 a fenced producer is told so with 47 INVALID_PRODUCER_EPOCH.
+Before version 4 a fenced producer is told so with 47 INVALID_PRODUCER_EPOCH. In a cluster it waits until this broker has producer ids to
+give away.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdRe
     known = Producer(request.producer_id, request.producer_epoch)
     if (known.producer_id == NO_PRODUCER_ID) != (known.producer_epoch == NO_PRODUCER_EPOCH):
         return response(ProducerAnswer(ErrorCode.INVALID_REQUEST), context.version)
-    context.broker.transactions.init_producer_id(
-        request.transactional_id,
-        request.transaction_timeout_ms,
-        None if known == NO_PRODUCER else known,
-        lambda answer: context.answer(response(answer, context.version)),
-    )
+
+    def ready() -> None:
+        context.broker.transactions.init_producer_id(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            None if known == NO_PRODUCER else known,
+            lambda answer: context.answer(response(answer, context.version)),
+        )
+
+    context.broker.topology.producer_ids.when_available(ready)
     return None
 
 

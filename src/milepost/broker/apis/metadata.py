@@ -22,8 +22,8 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.cluster.view import TopicState
     from milepost.replica.partition import Partition
 
@@ -64,7 +64,7 @@ def refuse(wanted: Sequence[MetadataRequest.Topic], error_code: int) -> Metadata
     )
 
 
-def every_topic(broker: Broker) -> Work[list[MetadataResponse.Topic]]:
+def every_topic(broker: Parts) -> Work[list[MetadataResponse.Topic]]:
     topics = []
     for topic in list(broker.cluster.topics.values()):
         if broker.cluster.topics.get(topic.name) is topic:  # it may be deleted meanwhile
@@ -98,7 +98,7 @@ def named_topics(
     return topics
 
 
-def creating(names: Sequence[str], broker: Broker) -> Work[Failures]:
+def creating(names: Sequence[str], broker: Parts) -> Work[Failures]:
     """Topics as nobody configured them; an internal one as its coordinator needs it."""
     failures: Failures = {}
     new: dict[str, NewTopic] = {}
@@ -122,7 +122,7 @@ def creating(names: Sequence[str], broker: Broker) -> Work[Failures]:
     return failures
 
 
-def answer_topic(wanted: MetadataRequest.Topic, broker: Broker, failures: Failures) -> Work[MetadataResponse.Topic]:
+def answer_topic(wanted: MetadataRequest.Topic, broker: Parts, failures: Failures) -> Work[MetadataResponse.Topic]:
     if wanted.name is None or wanted.topic_id != NO_ID:
         known = broker.cluster.topic_by_id(wanted.topic_id)
         if known is None:
@@ -137,7 +137,7 @@ def answer_topic(wanted: MetadataRequest.Topic, broker: Broker, failures: Failur
     return MetadataResponse.Topic(error_code=broker.missing_topic(wanted.name), name=wanted.name)
 
 
-def describe(topic: TopicState, broker: Broker) -> Work[MetadataResponse.Topic]:
+def describe(topic: TopicState, broker: Parts) -> Work[MetadataResponse.Topic]:
     partitions = yield from collected(
         describe_partition(number, broker.replicas.partition_of(topic.name, number), broker.node_id)
         for number in range(topic.partitions)

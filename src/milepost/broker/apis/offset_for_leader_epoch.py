@@ -14,8 +14,8 @@ from milepost.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLea
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
     from milepost.broker.context import Context
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
 KEY = 23
@@ -34,7 +34,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> Work[Offse
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def find(topic: str, wanted: Wanted, broker: Broker) -> Answer:
+def find(topic: str, wanted: Wanted, broker: Parts) -> Answer:
     answer = Answer(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
     partition = broker.replicas.partition(TopicPartition(topic, wanted.partition))
     if partition is None:

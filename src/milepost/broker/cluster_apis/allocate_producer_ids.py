@@ -8,14 +8,14 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 67
 
 
 def handle(request: AllocateProducerIdsRequest, context: Context) -> AllocateProducerIdsResponse | None:
-    controller = cast("ClusteredBroker", context.broker).controller
+    controller = cast("ClusterParts", context.broker).controller
     if controller is None:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):

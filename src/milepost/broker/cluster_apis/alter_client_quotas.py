@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.apis.alter_client_quotas import Answer, Parts, Wanted, checked, places_of
+from milepost.broker.apis.alter_client_quotas import Answer, EntityParts, Wanted, checked, places_of
 from milepost.broker.configs.client_quotas import WHOLE
 from milepost.broker.gathering import Gathering
 from milepost.cluster import settings
@@ -19,7 +19,7 @@ from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuot
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
@@ -27,13 +27,13 @@ KEY = 49
 
 
 def handle(request: AlterClientQuotasRequest, context: Context) -> Work[None]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     context.goes_on = True
     places = yield from places_of(request)
     answers = Gathering[Answer](len(places), lambda found: context.answer(AlterClientQuotasResponse(entries=found)))
     for place, (parts, entries) in enumerate(places.items()):
 
-        def done(code: int, message: str | None = None, place: int = place, parts: Parts = parts) -> None:
+        def done(code: int, message: str | None = None, place: int = place, parts: EntityParts = parts) -> None:
             entity = [Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts]
             answers.put(place, Answer(error_code=code, error_message=message, entity=entity))
 
@@ -45,7 +45,7 @@ def handle(request: AlterClientQuotasRequest, context: Context) -> Work[None]:
 
 
 def alter(
-    entries: list[Wanted], parts: Parts, broker: ClusteredBroker, validate_only: bool, done: Callable[[int], object]
+    entries: list[Wanted], parts: EntityParts, broker: ClusterParts, validate_only: bool, done: Callable[[int], object]
 ) -> None:
     entity, changes = checked(parts, entries)
     path = settings.quota_path(entity)

@@ -11,7 +11,7 @@ from milepost.protocol.messages import AlterPartitionRequest, AlterPartitionResp
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.cluster.controller.controller import Controller
 
@@ -21,7 +21,7 @@ Topic = AlterPartitionResponse.Topic
 
 
 def handle(request: AlterPartitionRequest, context: Context) -> AlterPartitionResponse | None:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     controller = broker.controller
     if controller is None:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -43,7 +43,7 @@ def handle(request: AlterPartitionRequest, context: Context) -> AlterPartitionRe
     return None
 
 
-def name_of(topic_id: bytes, broker: ClusteredBroker, controller: Controller) -> str | None:
+def name_of(topic_id: bytes, broker: ClusterParts, controller: Controller) -> str | None:
     """A leader may ask before the controller has told itself of a new topic."""
     found = broker.cluster.name_of(topic_id)
     if found is not None:

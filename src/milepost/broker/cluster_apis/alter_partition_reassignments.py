@@ -15,7 +15,7 @@ from milepost.protocol.messages import AlterPartitionReassignmentsRequest, Alter
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.cluster.controller.reassignment import Answer
 
@@ -24,7 +24,7 @@ Response = AlterPartitionReassignmentsResponse.Response
 
 
 def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> Work[AlterPartitionReassignmentsResponse]:
-    controller = cast("ClusteredBroker", context.broker).controller
+    controller = cast("ClusterParts", context.broker).controller
     if controller is None:
         return AlterPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     context.goes_on = True

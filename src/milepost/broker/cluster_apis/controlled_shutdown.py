@@ -9,7 +9,7 @@ from milepost.protocol.messages import ControlledShutdownRequest, ControlledShut
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 7
@@ -18,7 +18,7 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 
 
 def handle(request: ControlledShutdownRequest, context: Context) -> ControlledShutdownResponse | None:
-    controller = cast("ClusteredBroker", context.broker).controller
+    controller = cast("ClusterParts", context.broker).controller
     if controller is None:
         return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):

@@ -13,14 +13,14 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 37
 
 
 def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePartitionsResponse | None]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     context.goes_on = True
     plan = Plan(request, broker)
     topics = plan.topics.values()
@@ -42,7 +42,7 @@ def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePar
     return None
 
 
-def grow(wanted: Wanted, broker: ClusteredBroker, request: CreatePartitionsRequest, done: Callable[[int], None]) -> None:
+def grow(wanted: Wanted, broker: ClusterParts, request: CreatePartitionsRequest, done: Callable[[int], None]) -> None:
     topic = ensure_grows(wanted, broker)
     given = None
     if wanted.assignments is not None:

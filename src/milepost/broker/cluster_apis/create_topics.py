@@ -29,7 +29,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 19
@@ -39,7 +39,7 @@ Put = Callable[[Answer], object]
 
 
 def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse | None]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     context.goes_on = True
     plan = Plan(request, partial(count_of, broker=broker))
     topics = plan.topics.values()
@@ -63,7 +63,7 @@ def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsR
     return None
 
 
-def create(topic: Wanted, broker: ClusteredBroker, shown: ShownConfigs, request: CreateTopicsRequest, put: Put) -> None:
+def create(topic: Wanted, broker: ClusterParts, shown: ShownConfigs, request: CreateTopicsRequest, put: Put) -> None:
     broker.ensure_new_topic(topic.name)
     ensure_not_reserved(topic.name)
     replicas = replicas_of(topic, broker)
@@ -88,7 +88,7 @@ def create(topic: Wanted, broker: ClusteredBroker, shown: ShownConfigs, request:
     broker.topics.create(topic.name, replicas, configs, written)
 
 
-def replicas_of(topic: Wanted, broker: ClusteredBroker) -> Replicas:
+def replicas_of(topic: Wanted, broker: ClusterParts) -> Replicas:
     if not topic.assignments:
         if topic.num_partitions < 1 and topic.num_partitions != DEFAULT:
             raise InvalidPartitions(f"{topic.num_partitions} partitions: give at least 1, or {DEFAULT} for the broker's default")

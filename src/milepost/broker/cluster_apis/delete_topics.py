@@ -12,14 +12,14 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 20
 
 
 def handle(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse | None]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     context.goes_on = True
     groups = yield from grouped(request, context)
     if broker.controller is None:
@@ -32,7 +32,7 @@ def handle(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsR
     return None
 
 
-def delete(group: list[Wanted], broker: ClusteredBroker, version: int, seconds: float, put: Callable[[Answer], object]) -> None:
+def delete(group: list[Wanted], broker: ClusterParts, version: int, seconds: float, put: Callable[[Answer], object]) -> None:
     refused = fault_of(group, broker, version)
     if refused is not None:
         put(refused)

@@ -9,7 +9,7 @@ from milepost.broker.configs.cluster_configs import entities
 from milepost.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
@@ -17,7 +17,7 @@ KEY = 32
 
 
 def handle(request: DescribeConfigsRequest, context: Context) -> Work[DescribeConfigsResponse]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     named = yield from entities(request, broker)
     # Without ZooKeeper, as far as this broker knows.
     yield lambda resume: broker.member.with_fresh_settings(named, resume, resume)

@@ -15,7 +15,7 @@ from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.cluster.controller.partition_states import Outcome
 
@@ -24,7 +24,7 @@ Result = ElectLeadersResponse.ReplicaElectionResult
 
 
 def handle(request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse | None]:
-    controller = cast("ClusteredBroker", context.broker).controller
+    controller = cast("ClusterParts", context.broker).controller
     kind = request.election_type if context.version >= 1 else PREFERRED
     if controller is None or kind not in (PREFERRED, UNCLEAN):
         code = ErrorCode.NOT_CONTROLLER if controller is None else ErrorCode.INVALID_REQUEST

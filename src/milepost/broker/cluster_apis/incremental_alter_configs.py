@@ -13,7 +13,7 @@ from milepost.errors import BrokerUnavailable
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
@@ -23,7 +23,7 @@ KEY = 44
 def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Work[None]:
     context.goes_on = True
 
-    def alter(resource: Resource, broker: ClusteredBroker, done: cluster_configs.Done) -> None:
+    def alter(resource: Resource, broker: ClusterParts, done: cluster_configs.Done) -> None:
         ensure_once(resource)
         if resource.resource_type == LOGGER:
             alter_loggers(resource, LoggerSettings(broker, resource.resource_name), request.validate_only)
@@ -31,10 +31,10 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Work[No
         else:
             cluster_configs.change(*changed(resource, broker), request.validate_only, broker, done)
 
-    def refuse(resource: Resource, broker: ClusteredBroker, done: cluster_configs.Done) -> None:
+    def refuse(resource: Resource, broker: ClusterParts, done: cluster_configs.Done) -> None:
         done(BrokerUnavailable("ZooKeeper cannot be asked now; nothing was changed"))
 
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     named = yield from cluster_configs.entities(request, broker)
     failures: list[bool] = []
 

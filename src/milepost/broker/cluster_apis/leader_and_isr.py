@@ -11,7 +11,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 4
@@ -19,7 +19,7 @@ EPOCH_SINCE = 2
 
 
 def handle(request: LeaderAndIsrRequest, context: Context) -> None:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     topics = {topic.topic_name for topic in request.topic_states}
     topics |= {state.topic_name for state in request.ungrouped_partition_states}
 

@@ -22,7 +22,7 @@ from milepost.replica.metadata import NO_LEADER, PartitionInfo
 from milepost.topic_partition import topic_name_fault
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 3
@@ -33,7 +33,7 @@ Topic = MetadataResponse.Topic
 
 
 def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     if not broker.cluster.brokers:
         purgatory = broker.replicas.purgatory
         yield lambda resume: purgatory.wait([BROKERS], lambda key: bool(broker.cluster.brokers), resume, PATIENCE_SECONDS)
@@ -72,7 +72,7 @@ def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]
     )
 
 
-def answer_topic(wanted: MetadataRequest.Topic, broker: ClusteredBroker, listener: str, may_create: bool) -> Work[Topic]:
+def answer_topic(wanted: MetadataRequest.Topic, broker: ClusterParts, listener: str, may_create: bool) -> Work[Topic]:
     if wanted.name is None or wanted.topic_id != NO_ID:
         known = broker.cluster.topic_by_id(wanted.topic_id)
         if known is None:
@@ -90,7 +90,7 @@ def answer_topic(wanted: MetadataRequest.Topic, broker: ClusteredBroker, listene
     return Topic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=wanted.name)
 
 
-def create(name: str, broker: ClusteredBroker) -> None:
+def create(name: str, broker: ClusterParts) -> None:
     """A topic as nobody configured it; an internal one as its coordinator needs it."""
     for internal in (broker.offsets_topic, broker.transactions_topic):
         if internal.name == name:
@@ -100,7 +100,7 @@ def create(name: str, broker: ClusteredBroker) -> None:
     broker.topics.create_soon(name, broker.config.num_partitions, broker.config.default_replication_factor, {})
 
 
-def describe(topic: TopicState, broker: ClusteredBroker, listener: str) -> Work[Topic]:
+def describe(topic: TopicState, broker: ClusterParts, listener: str) -> Work[Topic]:
     known = sorted(broker.cluster.metadata.topics.get(topic.name, {}).items())
     partitions = yield from collected(describe_partition(number, each, broker, listener) for number, each in known)
     return Topic(
@@ -111,7 +111,7 @@ def describe(topic: TopicState, broker: ClusteredBroker, listener: str) -> Work[
     )
 
 
-def describe_partition(number: int, known: PartitionInfo, broker: ClusteredBroker, listener: str) -> Topic.Partition:
+def describe_partition(number: int, known: PartitionInfo, broker: ClusterParts, listener: str) -> Topic.Partition:
     leader = broker.cluster.brokers.get(known.leader)
     is_led = leader is not None and leader.endpoint(listener) is not None
     return Topic.Partition(

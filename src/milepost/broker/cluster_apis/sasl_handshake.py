@@ -12,7 +12,7 @@ from milepost.protocol.messages import SaslHandshakeRequest, SaslHandshakeRespon
 from milepost.protocol.scram import MECHANISM
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 17
@@ -20,7 +20,7 @@ PROOF = "proof"
 
 
 def handle(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     if context.listener not in broker.broker_listeners:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     if request.mechanism != MECHANISM:

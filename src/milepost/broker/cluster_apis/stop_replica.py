@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from milepost.protocol.messages import StopReplicaRequest
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 5
@@ -15,7 +15,7 @@ EPOCH_SINCE = 1
 
 
 def handle(request: StopReplicaRequest, context: Context) -> None:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
 
     def judged(fault: int) -> None:
         context.answer(broker.roles.stop(request, context.version, fault))

@@ -8,7 +8,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 6
@@ -16,7 +16,7 @@ EPOCH_SINCE = 5
 
 
 def handle(request: UpdateMetadataRequest, context: Context) -> None:
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
 
     def judged(fault: int) -> None:
         code = fault or broker.roles.refusal(request.controller_epoch, request.broker_epoch)

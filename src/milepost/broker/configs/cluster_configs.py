@@ -16,7 +16,7 @@ from milepost.cluster.settings import ALL_BROKERS, broker_entity, topic_entity
 from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
     from milepost.protocol.messages import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 Done = Callable[[MilepostError | None], object]
-ChangeOne = Callable[[Any, "ClusteredBroker", Done], None]
+ChangeOne = Callable[[Any, "ClusterParts", Done], None]
 
 
 def changing_each(
@@ -38,7 +38,7 @@ def changing_each(
     change_one: ChangeOne,
 ) -> Work[None]:
     """Do `change_one` for every resource of a request, and answer when the last is done; what is wrong with one is told of that one."""
-    broker = cast("ClusteredBroker", context.broker)
+    broker = cast("ClusterParts", context.broker)
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     answers = Gathering[Any](len(request.resources), lambda parts: context.answer(answer(responses=parts)))
     for place, resource in enumerate(request.resources):
@@ -58,7 +58,7 @@ def changing_each(
         yield
 
 
-def change(settings: Settings, given: Mapping[str, str], validate_only: bool, broker: ClusteredBroker, done: Done) -> None:
+def change(settings: Settings, given: Mapping[str, str], validate_only: bool, broker: ClusterParts, done: Done) -> None:
     """Put `given` in the place of all that is stored, if it is valid. Raises what is wrong with it."""
     entity = entity_of(settings)
     settings.check(given)
@@ -72,7 +72,7 @@ def change(settings: Settings, given: Mapping[str, str], validate_only: bool, br
     broker.settings.store(entity, canonical(settings.properties, given), stored)
 
 
-def entities(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, broker: ClusteredBroker) -> Work[list[str]]:
+def entities(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, broker: ClusterParts) -> Work[list[str]]:
     """Where ZooKeeper has what a request is about, each once."""
     found: dict[str, None] = {}
     for each in request.resources:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from milepost.broker.configs.dynamic_config import ALL_BROKERS, apply, in_force
+from milepost.broker.configs.dynamic_config import ALL_BROKERS, Configured, apply, in_force
 from milepost.cluster import settings
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import Configuration
@@ -18,13 +18,30 @@ from milepost.config.unserved import unkept_promises
 from milepost.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.cluster.member import Member
+    from milepost.cluster.told import ToldCluster
+    from milepost.replica.replication_quota import ReplicationQuotas
 
 logger = logging.getLogger("milepost.broker")
 
 
+class ConfiguredInCluster(Configured, Protocol):
+    config: BrokerConfig
+
+    @property
+    def static_config(self) -> BrokerConfig: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def cluster(self) -> ToldCluster: ...
+    @property
+    def member(self) -> Member: ...
+    @property
+    def replication_quotas(self) -> ReplicationQuotas: ...
+
+
 class ClusterSettings:
-    def __init__(self, broker: ClusteredBroker):
+    def __init__(self, broker: ConfiguredInCluster):
         self._broker = broker
 
     # Reading.

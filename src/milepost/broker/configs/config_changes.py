@@ -17,7 +17,7 @@ from milepost.config.group import GroupConfig
 from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
     from milepost.broker.topic_changes import Failures
     from milepost.protocol.messages import (
@@ -34,7 +34,7 @@ Prepare = Callable[[Any], tuple[Settings, dict[str, str]] | None]
 
 def changing_each(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
-    broker: Broker,
+    broker: Parts,
     answer: type[AlterConfigsResponse] | type[IncrementalAlterConfigsResponse],
     prepare: Prepare,
 ) -> Work[Any]:
@@ -64,7 +64,7 @@ def changing_each(
 class Changes:
     """What is left to be done for a request."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         self._broker = broker
         self._topics: dict[str, tuple[dict[str, str], Any]] = {}
         self._groups: dict[str, tuple[dict[str, str], Any]] = {}

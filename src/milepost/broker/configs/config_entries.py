@@ -24,7 +24,7 @@ from milepost.config.group import GroupConfig
 from milepost.config.topic import LogConfig
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 
 class ConfigSource(IntEnum):
@@ -73,7 +73,7 @@ class ConfigEntry:
 class BrokerPlaces:
     """The places that broker properties have their values from, gathered once for as many topics as a request is about."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         stored = broker.cluster.broker_configs
         static = {name: BrokerConfig.property(name).format(value) for name, value in broker.static_config.changed().items()}
         self._places: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (

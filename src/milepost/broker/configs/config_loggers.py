@@ -17,7 +17,7 @@ from milepost.broker.configs.config_entries import ConfigEntry, ConfigSource
 from milepost.errors import InvalidConfiguration, InvalidRequest
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 LEVELS = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE": 5}
 ROOT = "root"
@@ -26,7 +26,7 @@ NO_TYPE = 0
 
 
 class LoggerSettings:
-    def __init__(self, broker: Broker, name: str):
+    def __init__(self, broker: Parts, name: str):
         if name != str(broker.node_id):
             raise InvalidRequest(f"loggers of broker {name[:60]!r}: this is broker {broker.node_id}")
 

@@ -37,7 +37,7 @@ from milepost.errors import InvalidConfiguration, InvalidRequest
 from milepost.topic_partition import topic_name_fault
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -45,7 +45,7 @@ TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 class TopicSettings:
     properties: type[Configuration] = LogConfig
 
-    def __init__(self, broker: Broker, name: str):
+    def __init__(self, broker: Parts, name: str):
         fault = topic_name_fault(name)
         if fault is not None:
             raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
@@ -69,7 +69,7 @@ class TopicSettings:
 class BrokerSettings:
     properties: type[Configuration] = BrokerConfig
 
-    def __init__(self, broker: Broker, name: str):
+    def __init__(self, broker: Parts, name: str):
         if name not in (ALL_BROKERS, str(broker.node_id)):
             raise InvalidRequest(f"broker {name[:60]!r}: this is broker {broker.node_id}; name it, or no broker to mean all")
         self.broker = broker
@@ -109,7 +109,7 @@ class BrokerSettings:
 class GroupSettings:
     properties: type[Configuration] = GroupConfig
 
-    def __init__(self, broker: Broker, name: str):
+    def __init__(self, broker: Parts, name: str):
         if not name:
             raise InvalidRequest("there are no settings of all groups: name one, or set the broker's group.consumer properties")
         self.broker = broker
@@ -151,7 +151,7 @@ class ClientMetricsSettings:
 Settings = TopicSettings | BrokerSettings | GroupSettings | ClientMetricsSettings
 
 
-def settings_of(broker: Broker, resource_type: int, name: str) -> Settings:
+def settings_of(broker: Parts, resource_type: int, name: str) -> Settings:
     """The settings a request names; what is not there raises the error to answer."""
     if resource_type == TOPIC:
         return TopicSettings(broker, name)

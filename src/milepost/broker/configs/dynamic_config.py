@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import properties
@@ -40,7 +40,11 @@ from milepost.log.cleaning.cleaner_manager import memory_of
 from milepost.net.connection_limits import default_limit, parse_overrides
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.internal_topics.coordinators import Coordinators
+    from milepost.cluster.view import ClusterView
+    from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
+    from milepost.log.manager import LogManager
+    from milepost.net.socket_server import SocketServer
 
 ALL_BROKERS = ""
 
@@ -68,6 +72,23 @@ DYNAMIC = frozenset(prop.broker[0] for prop in properties(LogConfig).values() if
 Stored = Mapping[str, Mapping[str, str]]
 
 
+class Configured(Protocol):
+    """What follows the configuration of a broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def server(self) -> SocketServer: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def consumer_groups(self) -> ConsumerGroups: ...
+
+
 def in_force(static: BrokerConfig, stored: Stored, node_id: int) -> BrokerConfig:
     """The configuration a broker runs with."""
     changes = {**stored.get(ALL_BROKERS, {}), **stored.get(str(node_id), {})}
@@ -87,7 +108,7 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
         raise InvalidRequest(str(fault)) from fault
 
 
-def apply(broker: Broker) -> None:
+def apply(broker: Configured) -> None:
     """Make the parts of a broker follow `broker.config`, at its start and after a change; logs do already (`Broker.use_config`)."""
     config, server = broker.config, broker.server
     broker.logs.cleaner.use_config(config)

@@ -7,21 +7,28 @@ from it would count on something that never was. Until then clients are told to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from milepost.broker.internal_topics.coordinators import Coordinators
+from milepost.broker.internal_topics.coordinators import Coordinating, Coordinators
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
-
+    from milepost.replica.manager import ReplicaManager
 
 COMMITTED_YET_SECONDS = 0.01
 
 
+class CoordinatingInCluster(Coordinating, Protocol):
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
 class ClusterCoordinators(Coordinators):
-    _broker: ClusteredBroker
+    _broker: CoordinatingInCluster
+
+    def __init__(self, broker: CoordinatingInCluster):
+        super().__init__(broker)
 
     def _load(self) -> None:
         """Those that are led already: this may come long after the controller's word. Also when nothing may be done with them just now,

@@ -6,9 +6,9 @@ append is committed when it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.errors import MilepostError
 from milepost.log.producer_state.producer_entry import AppendOrigin
@@ -19,11 +19,12 @@ from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.cluster.view import ClusterView, TopicState
     from milepost.config.broker import BrokerConfig
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.log.producer_state.verification import VerificationGuard
     from milepost.record.batches import AnyBatch
+    from milepost.replica.manager import ReplicaManager
     from milepost.replica.partition import Partition
 
 Done = Callable[[int], None]
@@ -47,8 +48,22 @@ def configs_of_transactions(config: BrokerConfig, min_isr: int) -> dict[str, str
     }
 
 
+class Topics(Protocol):
+    """Where an internal topic lies."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], *, internal: bool) -> TopicState: ...
+    def missing_partition(self, name: TopicPartition) -> int:
+        """What to answer about a partition that is not on this broker."""
+
+
 class InternalTopic:
-    def __init__(self, broker: Broker, name: str, partition_count: int, configs: dict[str, str]):
+    def __init__(self, broker: Topics, name: str, partition_count: int, configs: dict[str, str]):
         self.name = name
         self._broker = broker
         self._partition_count = partition_count

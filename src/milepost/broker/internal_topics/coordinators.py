@@ -8,21 +8,46 @@ exist) they are made, and have read it, before the first client is.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.internal_topics.coordinator_log import InternalTopic
+    from milepost.clock import Clock
+    from milepost.cluster.view import ClusterView
+    from milepost.config.broker import BrokerConfig
     from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.coordinator.transactions.pending_markers import WriteMarkers
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+    from milepost.loop import Loop
 
 SOON = 0.1
 
 
+class Coordinating(Protocol):
+    """What coordinators are made of."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def loop(self) -> Loop: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def offsets_topic(self) -> InternalTopic: ...
+    @property
+    def transactions_topic(self) -> InternalTopic: ...
+    @property
+    def write_markers(self) -> WriteMarkers: ...
+    def allocate_producer_id(self) -> int: ...
+
+
 class Coordinators:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Coordinating):
         self._broker = broker
         self._groups: GroupCoordinator | None = None
         self._consumer_groups: ConsumerGroups | None = None

@@ -8,9 +8,9 @@ yet; ZooKeeper is asked whether the topic is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from milepost.broker.internal_topics.transaction_markers import MarkerWriter
+from milepost.broker.internal_topics.transaction_markers import Marked, MarkerWriter
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Error, Exists, Result
 from milepost.protocol.error_codes import ErrorCode
@@ -18,13 +18,31 @@ from milepost.protocol.messages import WriteTxnMarkersRequest
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
+    from milepost.cluster.member import Member
+    from milepost.cluster.protocol_versions import ProtocolVersions
+    from milepost.cluster.told import ToldCluster
+    from milepost.replica.peers import Peers
 
 Marker = WriteTxnMarkersRequest.Marker
 
 
+class MarkedInCluster(Marked, Protocol):
+    """Where markers go, and how to reach who leads there."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def cluster(self) -> ToldCluster: ...
+    @property
+    def member(self) -> Member: ...
+    @property
+    def peers(self) -> Peers: ...
+    @property
+    def versions(self) -> ProtocolVersions: ...
+
+
 class MarkerSender:
-    def __init__(self, broker: ClusteredBroker):
+    def __init__(self, broker: MarkedInCluster):
         self._broker = broker
         self._here = MarkerWriter(broker)
 

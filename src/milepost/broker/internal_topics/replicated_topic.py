@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.internal_topics.coordinator_log import Done, InternalTopic
+from milepost.broker.internal_topics.coordinator_log import Done, InternalTopic, Topics
 from milepost.errors import MilepostError
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.clustered import ClusteredBroker
     from milepost.log.producer_state.verification import VerificationGuard
 
 
 class ReplicatedTopic(InternalTopic):
-    _broker: ClusteredBroker
-
-    def __init__(self, broker: ClusteredBroker, name: str, partition_count: int, configs: dict[str, str], factor: int):
+    def __init__(self, broker: Topics, name: str, partition_count: int, configs: dict[str, str], factor: int):
         super().__init__(broker, name, partition_count, configs)
         self.factor = factor
 

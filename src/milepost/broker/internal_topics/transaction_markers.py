@@ -6,7 +6,7 @@ A marker in a partition of `__consumer_offsets` also decides the offsets that we
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.errors import MilepostError
 from milepost.log.producer_state.producer_entry import AppendOrigin
@@ -15,15 +15,30 @@ from milepost.record.control import ControlType, EndTransactionMarker, end_trans
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.clock import Clock
+    from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.replica.manager import ReplicaManager
     from milepost.replica.partition import Partition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMMIT_SECONDS = 30.0
 
 
+class Marked(Protocol):
+    """Where markers go."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    @property
+    def groups(self) -> GroupCoordinator: ...
+    def missing_partition(self, name: TopicPartition) -> int:
+        """What to answer about a partition that is not on this broker."""
+
+
 class MarkerWriter:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Marked):
         self._broker = broker
 
     def __call__(

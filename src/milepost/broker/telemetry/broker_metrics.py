@@ -24,7 +24,7 @@ from milepost.replica.purgatory import COMMITTED, START
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 RUNNING = 3
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
@@ -67,7 +67,7 @@ def spare_replicas(partition: Partition) -> int:
 
 
 class BrokerMetrics:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         self._broker = broker
         self._facts = broker.replication_facts()
         self.registry = Registry()

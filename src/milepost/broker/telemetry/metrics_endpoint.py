@@ -21,7 +21,7 @@ from milepost.metrics.names import Dialect
 from milepost.net.http_server import FAILED, Give, HttpServer, Page
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
+    from milepost.broker.parts import Parts
 
 logger = logging.getLogger("milepost.broker")
 
@@ -30,7 +30,7 @@ PAUSE_SECONDS = 0.001
 
 
 class MetricsEndpoint:
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Parts):
         """Bound at once; served from `start` on."""
         self._broker = broker
         self._waiting: list[Give] = []

@@ -6,14 +6,19 @@ Kafka, what only the controller knows is 0 everywhere else, so that the sum over
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from milepost.broker.broker import Broker
-    from milepost.broker.clustered import ClusteredBroker
     from milepost.cluster.controller.context import ControllerContext
+    from milepost.cluster.controller.controller import Controller
+    from milepost.cluster.member import Member
+    from milepost.cluster.view import ClusterView
+    from milepost.replica.counted_isr_changes import CountedIsrChanges
+    from milepost.replica.fetchers import Fetchers
+    from milepost.replica.manager import ReplicaManager
+    from milepost.replica.replication_quota import ReplicationQuotas
 
 
 class Alone:
@@ -24,10 +29,10 @@ class Alone:
     unclean_elections = 0
     unreadable_znodes = 0
 
-    def __init__(self, broker: Broker):
+    def __init__(self, replicas: ReplicaManager, cluster: ClusterView):
         self.election_times = Histogram()
-        self._replicas = broker.replicas
-        self._cluster = broker.cluster
+        self._replicas = replicas
+        self._cluster = cluster
 
     @property
     def offline_partitions(self) -> int:
@@ -42,8 +47,23 @@ class Alone:
         return sum(topic.partitions for topic in list(self._cluster.topics.values()))
 
 
+class Replicating(Protocol):
+    """What a broker in a cluster has that is counted here."""
+
+    @property
+    def isr_changes(self) -> CountedIsrChanges: ...
+    @property
+    def member(self) -> Member: ...
+    @property
+    def fetchers(self) -> Fetchers: ...
+    @property
+    def replication_quotas(self) -> ReplicationQuotas: ...
+    @property
+    def controller(self) -> Controller | None: ...
+
+
 class AmongOthers:
-    def __init__(self, broker: ClusteredBroker):
+    def __init__(self, broker: Replicating):
         self._broker = broker
 
     # This broker's own.

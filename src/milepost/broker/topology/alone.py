@@ -1,0 +1,90 @@
+"""A broker that is the whole cluster: it leads everything and asks nobody. What it must remember lies beside its logs (`cluster/solo`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from milepost.broker.features import TRANSACTION_VERSION, level_of
+from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Reassignment, Topology
+from milepost.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from milepost.broker.parts import Parts
+    from milepost.broker.slices import Work
+    from milepost.cluster.solo import SoloCluster
+    from milepost.cluster.view import TopicState
+    from milepost.topic_partition import TopicPartition
+
+
+def topology(parts: Parts, cluster: SoloCluster) -> Topology:
+    return Topology(
+        AloneView(parts), AloneProducerIds(), AloneCoordinators(parts), AloneFeatures(parts, cluster), AloneQuotas(), AloneTopics()
+    )
+
+
+class AloneView:
+    def __init__(self, parts: Parts):
+        self._parts = parts
+
+    @property
+    def controller_id(self) -> int:
+        return self._parts.node_id
+
+    def brokers(self, listener: str) -> list[Node]:
+        return [Node(self._parts.node_id, *self._parts.advertised(listener), self._parts.config.broker_rack)]
+
+    def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
+        """One that is not here has no leader: a client that saw fewer partitions would take their number for that of the topic."""
+        found = self._parts.replicas.partition_of(topic.name, number)
+        if found is None:
+            own = (self._parts.node_id,)
+            return PartitionState(ErrorCode.LEADER_NOT_AVAILABLE, replicas=own, offline=own)
+        return PartitionState(
+            leader_id=found.leader_id,
+            leader_epoch=found.leader_epoch,
+            replicas=tuple(found.replicas),
+            isr=tuple(found.in_sync_replicas),
+        )
+
+
+class AloneProducerIds:
+    def when_available(self, ready: Callable[[], object]) -> None:
+        ready()
+
+
+class AloneCoordinators:
+    def __init__(self, parts: Parts):
+        self._parts = parts
+
+    def find(self, key_type: int, key: str, listener: str) -> Coordinator:
+        return Coordinator(ErrorCode.NONE, "", self._parts.node_id, *self._parts.advertised(listener))
+
+
+class AloneFeatures:
+    def __init__(self, parts: Parts, cluster: SoloCluster):
+        self._parts = parts
+        self._cluster = cluster
+
+    def ensure_movable(self) -> None:
+        """They are."""
+
+    def move(self, levels: Mapping[str, int]) -> None:
+        changed = {name: level for name, level in levels.items() if level != level_of(self._cluster, name)}
+        if changed:
+            self._cluster.update_features(changed)
+            self._parts.transactions.use_transaction_version(level_of(self._cluster, TRANSACTION_VERSION))
+
+
+class AloneQuotas:
+    def refreshing(self) -> Work[None]:
+        """There is nobody else who could have changed them."""
+        yield from ()
+
+
+class AloneTopics:
+    refusal: int = ErrorCode.NONE
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+        """There is nowhere to go."""
+        return {}
