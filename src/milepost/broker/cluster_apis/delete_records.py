@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING
 from milepost.broker.apis.delete_records import Answer, delete_all
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from milepost.replica.purgatory import START
+from milepost.replica.purgatory import start_key
 from milepost.replica.replicated import ReplicatedPartition
-from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
 KEY = 21
-
-
-def start_key(name: TopicPartition) -> Hashable:
-    """What those wait for in the purgatory who want all replicas to have dropped records."""
-    return (START, name)
 
 
 def handle(request: DeleteRecordsRequest, context: Context) -> Work[None]:
