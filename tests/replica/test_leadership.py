@@ -271,8 +271,8 @@ def test_proposal_that_is_made_again_is_of_the_life_of_the_first(controller):
 def test_fetch_of_an_earlier_life_is_known_as_such(controller):
     leader = lead(controller, Log(end_offset=100))
     replica = leader.remote[2]
-    assert not replica.is_earlier_life(22)
+    assert not replica.has_stale_broker_epoch(22)
     leader.fetched(2, 100, 0, 0, broker_epoch=22)
-    assert replica.is_earlier_life(21)
-    assert not replica.is_earlier_life(22) and not replica.is_earlier_life(23)
-    assert not replica.is_earlier_life(-1), "before 3.5 nobody says"
+    assert replica.has_stale_broker_epoch(21)
+    assert not replica.has_stale_broker_epoch(22) and not replica.has_stale_broker_epoch(23)
+    assert not replica.has_stale_broker_epoch(-1), "before 3.5 nobody says"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker import follower_fetches
+from milepost.broker.fetch.follower import Follower
 from milepost.cluster import election, member
 from milepost.cluster.controller import leader_elections, partition_store, producer_ids
 from milepost.cluster.controller.leader_elections import Choice
@@ -141,13 +141,13 @@ def does_not_sync(patch: pytest.MonkeyPatch) -> None:
 
 def takes_followers_of_any_epoch(patch: pytest.MonkeyPatch) -> None:
     """A follower that has not cut its log yet counts as one that has everything."""
-    right = follower_fetches.Follower.read
+    right = Follower.read
 
     def read(self: Any, each: Any, left: int, must_have_one: bool) -> Any:
         each.part.last_fetched_epoch = -1
         return right(self, each, left, must_have_one)
 
-    patch.setattr(follower_fetches.Follower, "read", read)
+    patch.setattr(Follower, "read", read)
 
 
 MUTANTS: dict[Mutant, set[str]] = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.follower_fetches import Follower
-from milepost.broker.remembered_fetch import RememberedFetch
+from milepost.broker.fetch.follower import Follower
+from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.broker.remembered_produce import AwaitedAnswer, RememberedProduces
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
@@ -19,7 +19,7 @@ from tests.simulation.cluster import Cluster, Complaints, run
 
 def test_fetches_of_followers_that_are_remembered(monkeypatch):
     """Those keep their place in the purgatory, so that followers may be told in another order: not with these seeds."""
-    short = RememberedFetch.handle
+    short = RepeatedFollowerFetch.handle
     taken = 0
 
     def counted(self, request):
@@ -29,11 +29,11 @@ def test_fetches_of_followers_that_are_remembered(monkeypatch):
         return is_taken
 
     seeds = (1, 3, 5, 6, 7, 8)
-    monkeypatch.setattr(RememberedFetch, "handle", counted)
+    monkeypatch.setattr(RepeatedFollowerFetch, "handle", counted)
     expected = [run(seed).fingerprint for seed in seeds]
-    monkeypatch.setattr(RememberedFetch, "handle", lambda self, request: False)
+    monkeypatch.setattr(RepeatedFollowerFetch, "handle", lambda self, request: False)
     assert [run(seed).fingerprint for seed in seeds] == expected
-    monkeypatch.setattr(Fetcher, "_row_of", lambda self, topics, forgotten, wanted, asked: None)
+    monkeypatch.setattr(Fetcher, "_repeated_fetch", lambda self, topics, forgotten, wanted, asked: None)
     assert [run(seed).fingerprint for seed in seeds] == expected
     assert taken > 100
 
@@ -79,7 +79,7 @@ def test_quiet_partitions_of_a_busy_follower_stay_caught_up():
 @pytest.fixture(params=["remembered", "plain"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "plain":
-        monkeypatch.setattr(RememberedFetch, "handle", lambda self, request: False)
+        monkeypatch.setattr(RepeatedFollowerFetch, "handle", lambda self, request: False)
     return request.param
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.configs.dynamic_config import apply, in_force
 from milepost.broker.dispatch import Dispatcher
-from milepost.broker.fetch_sessions import FetchSessions
+from milepost.broker.fetch.session_cache import FetchSessions
 from milepost.broker.identity import identify
 from milepost.broker.internal_topics.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
 from milepost.broker.internal_topics.coordinators import Coordinators
@@ -275,7 +275,7 @@ class Broker:
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         """A fetch that says it is another broker's: there is none."""
-        from milepost.broker.apis.fetch import refuse_follower  # which is where this comes from
+        from milepost.broker.fetch.replica_id import refuse_follower  # which is where this comes from
 
         return refuse_follower(request, context.version)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import cluster_apis
 from milepost.broker.dispatch import ApiHandler, Dispatcher, module_name
-from milepost.broker.remembered_fetch import RememberedFetch
+from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ClusterDispatcher(Dispatcher):
     def handle(self, request: Request) -> None:
         remembered = request.channel.state.get("fetch")
         if remembered is not None:
-            assert isinstance(remembered, RememberedFetch)
+            assert isinstance(remembered, RepeatedFollowerFetch)
             try:
                 if remembered.handle(request):
                     return

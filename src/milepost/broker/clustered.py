@@ -15,14 +15,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker import follower_fetches, remembered_fetch
-from milepost.broker.apis.fetch import refuse_follower
 from milepost.broker.broker import Broker
 from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_dispatch import ClusterDispatcher
 from milepost.broker.cluster_topics import ClusterTopics
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
+from milepost.broker.fetch import follower, repeated
+from milepost.broker.fetch.replica_id import refuse_follower, replica_id_of
 from milepost.broker.fetcher_settings import fetcher_settings
 from milepost.broker.internal_topics.cluster_coordinators import ClusterCoordinators
 from milepost.broker.internal_topics.coordinator_log import configs_of_offsets, configs_of_transactions
@@ -352,10 +352,10 @@ class ClusteredBroker(Broker):
         return channel.broker_id is not None or (not self.proof.is_required and channel.listener in self.broker_listeners)
 
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
-        if not context.speaks_for(follower_fetches.replica_id_of(request)):
+        if not context.speaks_for(replica_id_of(request)):
             return refuse_follower(request, context.version)
-        response = follower_fetches.answer(request, context, self)
-        remembered_fetch.remember(request, context, self)
+        response = follower.answer(request, context, self)
+        repeated.remember(request, context, self)
         return response
 
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:

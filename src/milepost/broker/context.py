@@ -63,6 +63,10 @@ class Context:
         """Whether this very broker asks: one that has proven to be another does not."""
         return self.is_broker and self.request.channel.broker_id in (None, broker_id)
 
+    def run(self, work: Work[None]) -> None:
+        """Do what is left of this request in slices."""
+        self.broker.dispatcher.slices.run(work, self)
+
     @property
     def is_connected(self) -> bool:
         return self.request.channel.is_open
@@ -70,7 +74,7 @@ class Context:
     def answer(self, response: Any) -> None:
         """Send the response. Once per request, on the loop's thread, at once or later."""
         if self.is_long:
-            self.broker.dispatcher.slices.run(self._answering(response), self)
+            self.run(self._answering(response))
             return
         count_errors(response, self.request.meter.errors)
         try:
@@ -100,10 +104,14 @@ class Context:
             try:
                 return bool(task(*args))
             except Exception:
-                self.broker.dispatcher.failed(self)
+                self.failed()
                 return True
 
         return run
+
+    def failed(self) -> None:
+        """Inside of an `except`: what was raised ends this request."""
+        self.broker.dispatcher.failed(self)
 
     def no_response(self) -> None:
         self.request.no_response()

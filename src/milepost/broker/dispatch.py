@@ -146,7 +146,7 @@ class Dispatcher:
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
         if api.key != FETCH:
             return self.broker.request_metrics.meter(api.name, version)
-        from milepost.broker.apis.fetch import is_follower  # which is needed for it anyway
+        from milepost.broker.fetch.replica_id import is_follower  # which is needed for it anyway
 
         return self.broker.request_metrics.meter(api.name, version, "FetchFollower" if is_follower(body) else "FetchConsumer")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from milepost.broker.fetch_sessions import FetchSessions
+    from milepost.broker.fetch.session_cache import FetchSessions
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.internal_topics.coordinators import Coordinators
     from milepost.broker.record_examiner import RecordExaminer

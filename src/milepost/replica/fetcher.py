@@ -22,11 +22,11 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
 from milepost.protocol.fetch_frames import RepeatedAnswer, RepeatedFetch
 from milepost.protocol.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from milepost.replica.fetch_row import LOOK_MS, Asked, FetchRow
 from milepost.replica.fetch_session import FetchSession, Position
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers
+from milepost.replica.repeated_fetch import LOOK_MS, Asked, RepeatedPartition
 from milepost.replica.replication_quota import ReplicationQuota
 from milepost.topic_partition import TopicPartition
 
@@ -85,7 +85,7 @@ class Fetcher:
         self._on_failed = on_failed
         self._quota = quota
         self._session = FetchSession()
-        self._row: FetchRow | None = None
+        self._repeated: RepeatedPartition | None = None
         self._is_busy = False
         self._is_closed = False
         self._timer: Timer | None = None
@@ -95,12 +95,12 @@ class Fetcher:
     def add(self, name: TopicPartition, following: Following) -> None:
         following.is_truncating = not self.settings.truncates_on_fetch
         self.partitions[name] = following
-        self._row = None
+        self._repeated = None
         self._go_on()
 
     def remove(self, name: TopicPartition) -> None:
         self.partitions.pop(name, None)
-        self._row = None
+        self._repeated = None
 
     def close(self) -> None:
         self._is_closed = True
@@ -115,7 +115,7 @@ class Fetcher:
         if self._is_busy or self._is_closed or not self.partitions:
             return
         now = self._clock.now_ms()
-        if self._row is not None and self._fetch_again(self._row, now):
+        if self._repeated is not None and self._fetch_again(self._repeated, now):
             return
         due = {name: each for name, each in self.partitions.items() if each.not_before_ms <= now}
         truncating = {name: each for name, each in due.items() if each.is_truncating}
@@ -162,13 +162,13 @@ class Fetcher:
 
     def _reset(self) -> None:
         self._session.reset()
-        self._row = None
+        self._repeated = None
 
     def _delay(self, name: TopicPartition) -> None:
         following = self.partitions.get(name)
         if following is not None:
             following.not_before_ms = self._clock.now_ms() + self.settings.backoff_ms
-            self._row = None
+            self._repeated = None
 
     # Fetching.
 
@@ -176,53 +176,55 @@ class Fetcher:
         settings = self.settings
         wanted = {name: each.position(tells_epoch=settings.truncates_on_fetch) for name, each in ready.items()}
         topics, forgotten = self._session.request(wanted, settings.max_bytes)
-        self._row = row = self._row_of(topics, forgotten, wanted, ready)
-        if row is None or row.repeated is None:
+        self._repeated = repeated = self._repeated_fetch(topics, forgotten, wanted, ready)
+        if repeated is None or repeated.request is None:
             request = self._request(topics, forgotten)
             self._send(request, settings.fetch_version, lambda response: self._fetched(response, ready))
         else:
-            row.look_ms = now_ms + LOOK_MS
-            self._send_repeated(row, row.repeated)
+            repeated.look_ms = now_ms + LOOK_MS
+            self._send_repeated(repeated, repeated.request)
 
-    def _row_of(
+    def _repeated_fetch(
         self,
         topics: list[FetchRequest.Topic],
         forgotten: list[FetchRequest.ForgottenTopicsData],
         wanted: dict[TopicPartition, Position],
         asked: Asked,
-    ) -> FetchRow | None:
+    ) -> RepeatedPartition | None:
         """What the request begins, or goes on with."""
         is_one = len(topics) == 1 and len(topics[0].partitions) == 1 and not forgotten
         if not is_one or not self._session.epoch or self.settings.fetch_version < REPEATED_SINCE:
             return None
         name = TopicPartition(topics[0].topic, topics[0].partitions[0].partition)
-        row = FetchRow(name, wanted[name], asked, self._session.session_id, self._broker_epoch())
-        if self._row is not None and self._row.goes_on_with(row):
-            row.repeated = self._row.repeated or RepeatedFetch(self.settings.fetch_version, self._request(topics, forgotten))
-        return row
+        repeated = RepeatedPartition(name, wanted[name], asked, self._session.session_id, self._broker_epoch())
+        if self._repeated is not None and self._repeated.is_continued_by(repeated):
+            repeated.request = self._repeated.request or RepeatedFetch(
+                self.settings.fetch_version, self._request(topics, forgotten)
+            )
+        return repeated
 
-    def _fetch_again(self, row: FetchRow, now_ms: int) -> bool:
-        """Whether the next request was one of the row, and is sent."""
-        position = None if self._quota.is_in_use else row.next_position(now_ms, self._broker_epoch())
-        if position is None or row.repeated is None:
+    def _fetch_again(self, repeated: RepeatedPartition, now_ms: int) -> bool:
+        """Whether the next request was a repeated one, and is sent."""
+        position = None if self._quota.is_in_use else repeated.next_position(now_ms, self._broker_epoch())
+        if position is None or repeated.request is None:
             return False
-        self._session.ask_again(row.name, position)
-        row.position = position
-        self._send_repeated(row, row.repeated)
+        self._session.ask_again(repeated.name, position)
+        repeated.position = position
+        self._send_repeated(repeated, repeated.request)
         return True
 
-    def _send_repeated(self, row: FetchRow, repeated: RepeatedFetch) -> None:
-        repeated.epoch, repeated.offset = self._session.epoch, row.position.offset
-        self._send(repeated, self.settings.fetch_version, lambda response: self._fetched_again(response, row))
+    def _send_repeated(self, repeated: RepeatedPartition, request: RepeatedFetch) -> None:
+        request.epoch, request.offset = self._session.epoch, repeated.position.offset
+        self._send(request, self.settings.fetch_version, lambda response: self._fetched_again(response, repeated))
 
-    def _fetched_again(self, response: Any, row: FetchRow) -> None:
+    def _fetched_again(self, response: Any, repeated: RepeatedPartition) -> None:
         if not isinstance(response, RepeatedAnswer):
-            self._fetched(response, row.asked)
-            row.look_ms = 0
+            self._fetched(response, repeated.asked)
+            repeated.look_ms = 0
             return
-        self._session.answered(row.session_id)
-        if self.partitions.get(row.name) is row.following:
-            self._take(row.name, row.following, response)
+        self._session.answered(repeated.session_id)
+        if self.partitions.get(repeated.name) is repeated.following:
+            self._take(repeated.name, repeated.following, response)
 
     def _request(self, topics: list[FetchRequest.Topic], forgotten: list[FetchRequest.ForgottenTopicsData]) -> FetchRequest:
         settings = self.settings

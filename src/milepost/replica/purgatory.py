@@ -13,9 +13,15 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from milepost.loop import Timer, Timers
+from milepost.topic_partition import TopicPartition
 
 COMMITTED, START = "committed", "start"
 """In front of a partition in a key: what all replicas have to have, or where their logs begin. A partition alone: its end."""
+
+
+def start_key(partition: TopicPartition) -> Hashable:
+    """What those wait for who want all replicas to have dropped records."""
+    return START, partition
 
 
 class Watcher(Protocol):

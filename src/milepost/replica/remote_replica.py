@@ -3,7 +3,7 @@
 A follower is caught up at the moment of a fetch that asks for the leader's end. It may never see the very end of a busy partition, so one
 that asks for what was the end at its previous fetch was caught up back then.
 
-A fetch of an earlier registration of its broker may arrive late; it says nothing about the follower as it is now (`is_earlier_life`).
+A fetch of an earlier registration of its broker may arrive late; it says nothing about the follower now (`has_stale_broker_epoch`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_BROKER_EPOCH = -1
 """Before 3.5 followers do not tell it."""
 
 
-class Place(NamedTuple):
+class CachedPosition(NamedTuple):
     """Where in a file an offset will be: the end of what was sent last, when that was the end of the log."""
 
     offset: int
@@ -31,16 +31,16 @@ class RemoteReplica:
         "_last_leader_end",
         "broker_epoch",
         "broker_id",
+        "cached_position",
         "caught_up_ms",
         "end_offset",
-        "place",
         "start_offset",
     )
 
     def __init__(self, broker_id: int):
         self.broker_id = broker_id
         self.broker_epoch = NO_BROKER_EPOCH
-        self.place: Place | None = None
+        self.cached_position: CachedPosition | None = None
         self.start_offset = UNKNOWN_OFFSET
         self.end_offset = UNKNOWN_OFFSET
         self.caught_up_ms = 0
@@ -59,7 +59,7 @@ class RemoteReplica:
         self._last_leader_end = leader_end
         self._last_fetch_ms = now_ms
 
-    def is_earlier_life(self, broker_epoch: int) -> bool:
+    def has_stale_broker_epoch(self, broker_epoch: int) -> bool:
         return NO_BROKER_EPOCH != broker_epoch < self.broker_epoch
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:

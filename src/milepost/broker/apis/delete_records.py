@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from milepost.replica.purgatory import START
+from milepost.replica.purgatory import start_key
 from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 KEY = 21
 Wanted = DeleteRecordsRequest.Topic.Partition
 Answer = DeleteRecordsResponse.Topic.Partition
-
-
-def start_key(name: TopicPartition) -> Hashable:
-    """What those wait for in the purgatory who want all replicas to have dropped records."""
-    return (START, name)
 
 
 def handle(request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse | None]:

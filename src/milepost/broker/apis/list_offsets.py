@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from milepost.broker.apis.fetch import check_epoch
+from milepost.broker.fetch.partition_read import check_epoch
 from milepost.errors import MilepostError
 from milepost.log.reading import EARLIEST, EARLIEST_LOCAL, LATEST
 from milepost.protocol.error_codes import ErrorCode

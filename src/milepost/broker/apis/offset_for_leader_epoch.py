@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.apis.fetch import check_epoch
+from milepost.broker.fetch.partition_read import check_epoch
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from milepost.topic_partition import TopicPartition

@@ -16,52 +16,70 @@ Taken from brokers that the controller named as alive; anybody else gets 31.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from milepost.broker.apis.delete_records import start_key
-from milepost.broker.apis.fetch import (
+from milepost.broker.fetch.interfaces import FetchBroker, FetchContext
+from milepost.broker.fetch.partition_read import (
     MAX_WAIT_SECONDS,
+    FetchPartition,
     Result,
-    Wanted,
     check_epoch,
+    empty,
+    fetch_partition,
+    is_diverging,
     is_enough,
     refuse,
-    refuse_follower,
     size_of,
-    want,
 )
-from milepost.broker.fetch_sessions import empty, is_parting
+from milepost.broker.fetch.replica_id import broker_epoch_of, refuse_follower, replica_id_of
+from milepost.broker.fetch.session_cache import FetchSessions
+from milepost.clock import Clock
+from milepost.cluster.told import ToldCluster
 from milepost.errors import MilepostError
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
-from milepost.replica.remote_replica import NO_BROKER_EPOCH, Place, RemoteReplica
+from milepost.replica.purgatory import start_key
+from milepost.replica.remote_replica import CachedPosition, RemoteReplica
 from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.segment.file_records import FileSlice
-
-if TYPE_CHECKING:
-    from milepost.broker.cluster_parts import ClusterParts as ClusteredBroker
-    from milepost.broker.context import Context
 
 SMALL = 16_384
 
 
-def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> FetchResponse | None:
+class LeaderBroker(FetchBroker, Protocol):
+    """A broker of several: it knows who is alive, keeps fetch sessions and limits what goes to replicas that are behind."""
+
+    @property
+    def cluster(self) -> ToldCluster: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def replication_quotas(self) -> ReplicationQuotas: ...
+
+
+def answer(request: FetchRequest, context: FetchContext, broker: LeaderBroker) -> FetchResponse | None:
     replica_id = replica_id_of(request)
     if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
         return refuse_follower(request, context.version)
-    session = broker.fetch_sessions.open(request, context.version, want, is_followers=True)
+    session = broker.fetch_sessions.open(request, context.version, fetch_partition, is_followers=True)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
-    wanted = session.wanted()
+    partitions = session.partitions()
     follower = Follower(broker, replica_id, broker_epoch_of(request), request.max_bytes)
-    results = follower.read_all(wanted)
-    if request.max_wait_ms <= 0 or not wanted or is_enough(results, request.min_bytes) or any(map(is_parting, results)):
-        follower.gets(wanted, results)
-        return session.answer(wanted, results, Isolation.UNCOMMITTED)
-    watched: dict[Hashable, Wanted] = {each.partition.name: each for each in wanted if each.partition is not None}
+    results = follower.read_all(partitions)
+    if request.max_wait_ms <= 0 or not partitions or is_enough(results, request.min_bytes) or any(map(is_diverging, results)):
+        follower.count_sent(partitions, results)
+        return session.answer(partitions, results, Isolation.UNCOMMITTED)
+    watched: dict[Hashable, FetchPartition] = {each.partition.name: each for each in partitions if each.partition is not None}
 
     def try_complete(key: Hashable) -> bool:
         return follower.is_due(watched[key])
@@ -72,28 +90,19 @@ def answer(request: FetchRequest, context: Context, broker: ClusteredBroker) -> 
     def send() -> None:
         if context.is_connected:
             follower.is_new = False
-            results = follower.read_all(wanted)
-            follower.gets(wanted, results)
-            context.answer(session.answer(wanted, results, Isolation.UNCOMMITTED))
+            results = follower.read_all(partitions)
+            follower.count_sent(partitions, results)
+            context.answer(session.answer(partitions, results, Isolation.UNCOMMITTED))
 
     seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
     broker.replicas.purgatory.wait(list(watched), context.guarded(try_complete), complete, seconds)
     return None
 
 
-def replica_id_of(request: FetchRequest) -> int:
-    state = request.replica_state
-    return state.replica_id if state is not None and state.replica_id >= 0 else request.replica_id
-
-
-def broker_epoch_of(request: FetchRequest) -> int:
-    return NO_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch
-
-
 class Follower:
     """One that fetches, for one request."""
 
-    def __init__(self, broker: ClusteredBroker, replica_id: int, broker_epoch: int, max_bytes: int):
+    def __init__(self, broker: LeaderBroker, replica_id: int, broker_epoch: int, max_bytes: int):
         self.broker = broker
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
@@ -104,11 +113,11 @@ class Follower:
         self.is_new = True
         """Whether what it asks for is news about it; not any more when its request has waited."""
 
-    def read_all(self, wanted: Sequence[Wanted]) -> list[Result | None]:
+    def read_all(self, partitions: Sequence[FetchPartition]) -> list[Result | None]:
         left, must_have_one = self.max_bytes, True
         self.size = 0
         results: list[Result | None] = []
-        for each in wanted:
+        for each in partitions:
             result = self.read(each, left, must_have_one)
             size = size_of(result)
             if size:
@@ -118,7 +127,7 @@ class Follower:
             results.append(result)
         return results
 
-    def read(self, each: Wanted, left: int, must_have_one: bool) -> Result | None:
+    def read(self, each: FetchPartition, left: int, must_have_one: bool) -> Result | None:
         """None where there is nothing new."""
         part = each.part
         code = each.find(self.broker)
@@ -133,7 +142,7 @@ class Follower:
         replica = leadership.remote.get(self.replica_id)
         if replica is None:
             return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if replica.is_earlier_life(self.broker_epoch):
+        if replica.has_stale_broker_epoch(self.broker_epoch):
             return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
         if part.last_fetched_epoch >= 0:
@@ -151,7 +160,7 @@ class Follower:
                 part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
             )
         if self.is_new:
-            self.has(partition, part)
+            self.record_fetch(partition, part)
         if part.fetch_offset == log.end_offset or self.must_wait_for(partition):
             return None
         try:
@@ -165,7 +174,7 @@ class Follower:
         result.records = records
         return result
 
-    def is_due(self, each: Wanted) -> bool:
+    def is_due(self, each: FetchPartition) -> bool:
         """Whether to answer, when it has waited for this partition."""
         partition = each.partition
         assert partition is not None
@@ -180,14 +189,14 @@ class Follower:
         quota = self.quota
         return quota.is_throttled(partition.name) and self.replica_id not in partition.in_sync_replicas and quota.is_exceeded
 
-    def gets(self, wanted: Sequence[Wanted], results: Sequence[Result | None]) -> None:
+    def count_sent(self, partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> None:
         """Count what goes out, and apart from that what is of partitions that are throttled, to whomever."""
         self.counts(self.size)
         if not self.quota.is_in_use:
             return
         size = sum(
             size_of(result)
-            for each, result in zip(wanted, results, strict=True)
+            for each, result in zip(partitions, results, strict=True)
             if each.partition is not None and self.quota.is_throttled(each.partition.name)
         )
         if size:
@@ -198,25 +207,25 @@ class Follower:
 
     def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log
-        place = replica.place
+        cached = replica.cached_position
         if (
-            place is not None
-            and place.offset == offset
-            and place.records is active
-            and 0 < active.size_in_bytes - place.position <= limit
+            cached is not None
+            and cached.offset == offset
+            and cached.records is active
+            and 0 < active.size_in_bytes - cached.position <= limit
             and not log.is_failed
         ):
-            found: FileSlice | None = active.slice(place.position, limit)
+            found: FileSlice | None = active.slice(cached.position, limit)
         else:
             found = log.read(offset, limit, Isolation.LOG_END, must_have_one).records
         if found is None:
             return None
         end = found.position + found.size
         is_all = found.records is active and end == active.size_in_bytes
-        replica.place = Place(log.end_offset, active, end) if is_all else None
+        replica.cached_position = CachedPosition(log.end_offset, active, end) if is_all else None
         return found.records.read(found.position, found.size) if found.size <= SMALL else found
 
-    def has(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
+    def record_fetch(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
         """The follower has everything before the offset it asks for."""
         leadership = partition.leadership
         assert leadership is not None

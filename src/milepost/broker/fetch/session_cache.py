@@ -20,19 +20,16 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from milepost.broker.fetch.partition_read import FetchPartition, Result, empty, is_diverging, offsets_of
 from milepost.broker.slices import Work, at_once
 from milepost.clock import Clock
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 
-if TYPE_CHECKING:
-    from milepost.broker.apis.fetch import Result, Wanted
-
-    Want: TypeAlias = Callable[[FetchRequest.Topic, FetchRequest.Topic.Partition, int], Wanted]
-
+Make: TypeAlias = Callable[[FetchRequest.Topic, FetchRequest.Topic.Partition, int], FetchPartition]
 Key = tuple[str, bytes, int]
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 EVICT_AFTER_MS = 120_000
@@ -46,35 +43,39 @@ class Sessionless:
     session_id = 0
 
     def __init__(self) -> None:
-        self._wanted: OrderedDict[Key, Wanted] = OrderedDict()
+        self._asked: OrderedDict[Key, FetchPartition] = OrderedDict()
 
     @property
     def partition_count(self) -> int:
-        return len(self._wanted)
+        return len(self._asked)
 
-    def updating(self, request: FetchRequest, version: int, want: Want) -> Work[None]:
+    def updating(self, request: FetchRequest, version: int, make: Make) -> Work[None]:
         for topic in request.topics:
             for part in topic.partitions:
                 yield None
                 key = (topic.topic, topic.topic_id, part.partition)
-                known = self._wanted.get(key)
+                known = self._asked.get(key)
                 if known is None:
-                    self._wanted[key] = want(topic, part, version)
+                    self._asked[key] = make(topic, part, version)
                 else:
                     known.part = part
 
-    def wanted(self) -> list[Wanted]:
-        return list(self._wanted.values())
+    def partitions(self) -> list[FetchPartition]:
+        return list(self._asked.values())
 
-    def answer(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> FetchResponse:
-        return at_once(self.answering(wanted, results, isolation))
+    def answer(
+        self, partitions: Sequence[FetchPartition], results: Sequence[Result | None], isolation: Isolation
+    ) -> FetchResponse:
+        return at_once(self.answering(partitions, results, isolation))
 
-    def answering(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> Work[FetchResponse]:
-        answer = Answer()
-        for want, result in zip(wanted, results, strict=True):
-            answer.add(want, empty(want, isolation) if result is None else result)
+    def answering(
+        self, partitions: Sequence[FetchPartition], results: Sequence[Result | None], isolation: Isolation
+    ) -> Work[FetchResponse]:
+        groups = TopicGroups()
+        for each, result in zip(partitions, results, strict=True):
+            groups.add(each, empty(each, isolation) if result is None else result)
             yield None
-        return FetchResponse(session_id=self.session_id, responses=answer.responses)
+        return FetchResponse(session_id=self.session_id, responses=groups.responses)
 
 
 class Refused(Sessionless):
@@ -84,7 +85,7 @@ class Refused(Sessionless):
 
 
 class Session(Sessionless):
-    """What a client fetches again and again, and what it was told last about each partition."""
+    """What a client fetches again and again, and what it was sent last about each partition."""
 
     def __init__(self, cache: FetchSessions, is_followers: bool):
         super().__init__()
@@ -99,78 +100,60 @@ class Session(Sessionless):
     @property
     def value(self) -> tuple[bool, int, int]:
         """Which of two sessions is kept: the greater one."""
-        return self.is_followers, len(self._wanted), self.session_id
+        return self.is_followers, len(self._asked), self.session_id
 
-    def updating(self, request: FetchRequest, version: int, want: Want) -> Work[None]:
-        before = len(self._wanted)
-        yield from super().updating(request, version, want)
-        self.has_grown = self.has_grown or len(self._wanted) > before
+    def updating(self, request: FetchRequest, version: int, make: Make) -> Work[None]:
+        before = len(self._asked)
+        yield from super().updating(request, version, make)
+        self.has_grown = self.has_grown or len(self._asked) > before
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 yield None
-                self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)
+                self._asked.pop((forgotten.topic, forgotten.topic_id, number), None)
 
-    def only_one_of(self, request: FetchRequest) -> Wanted | None:
+    def only_one_of(self, request: FetchRequest) -> FetchPartition | None:
         """The partition that a request named, if it was one alone and none was forgotten."""
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.forgotten_topics_data:
             return None
         topic = request.topics[0]
         part = topic.partitions[0]
-        want = self._wanted.get((topic.topic, topic.topic_id, part.partition))
-        return want if want is not None and want.part is part else None
+        each = self._asked.get((topic.topic, topic.topic_id, part.partition))
+        return each if each is not None and each.part is part else None
 
-    def answering(self, wanted: Sequence[Wanted], results: Sequence[Result | None], isolation: Isolation) -> Work[FetchResponse]:
-        answer = Answer()
+    def answering(
+        self, partitions: Sequence[FetchPartition], results: Sequence[Result | None], isolation: Isolation
+    ) -> Work[FetchResponse]:
+        groups = TopicGroups()
         is_known = True
-        for want, result in zip(wanted, results, strict=True):
+        for each, result in zip(partitions, results, strict=True):
             yield None
-            is_known = is_known and (want.partition is not None or want.was_here)
-            if result is None and want.partition is None:
+            is_known = is_known and (each.partition is not None or each.was_here)
+            if result is None and each.partition is None:
                 continue  # it was quiet, and is gone: the next fetch says so
-            now = facts(want) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-            if now == want.told and not self.is_full and not has_news(result):
+            now = (
+                offsets_of(each)
+                if result is None
+                else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
+            )
+            if now == each.last_sent and not self.is_full and not has_changes(result):
                 continue
             # A follower that has to cut its log hears of nothing else.
-            want.told = None if is_parting(result) else now
+            each.last_sent = None if is_diverging(result) else now
             if result is not None and result.records:
                 # Served partitions go to the end, so that the others get their turn when the answer is full.
-                asked_as = "" if want.is_by_id else want.topic
-                key = asked_as, want.topic_id, want.part.partition
-                if key in self._wanted:
-                    self._wanted.move_to_end(key)
-            answer.add(want, empty(want, isolation) if result is None else result)
+                asked_as = "" if each.is_by_id else each.topic
+                key = asked_as, each.topic_id, each.part.partition
+                if key in self._asked:
+                    self._asked.move_to_end(key)
+            groups.add(each, empty(each, isolation) if result is None else result)
         self.is_full = False
         session_id = self._cache.keep(self) if is_known or self.is_followers else self._cache.close(self)
-        return FetchResponse(session_id=session_id, responses=answer.responses)
+        return FetchResponse(session_id=session_id, responses=groups.responses)
 
 
-def has_news(result: Result | None) -> bool:
-    """Whether there is something in it besides facts: a follower whose log went another way must hear of it, however often it asks."""
-    return result is not None and bool(result.records or result.error_code or is_parting(result))
-
-
-def is_parting(result: Result | None) -> bool:
-    return result is not None and result.diverging_epoch is not None and result.diverging_epoch.end_offset >= 0
-
-
-def facts(want: Wanted) -> tuple[int, int, int]:
-    """What the client is to know of a partition besides its records."""
-    assert want.partition is not None, "a partition that has nothing to read is there"
-    log = want.partition.log
-    return log.high_watermark, log.last_stable_offset, log.start_offset
-
-
-def empty(want: Wanted, isolation: Isolation) -> Result:
-    """The result of a partition that has nothing to read."""
-    high_watermark, last_stable_offset, start_offset = facts(want)
-    return FetchResponse.Response.Partition(
-        partition_index=want.part.partition,
-        high_watermark=high_watermark,
-        last_stable_offset=last_stable_offset,
-        log_start_offset=start_offset,
-        aborted_transactions=[] if isolation is Isolation.COMMITTED else None,
-        records=b"",
-    )
+def has_changes(result: Result | None) -> bool:
+    """Whether there is something in it besides offsets: a diverged follower must hear of it, however often it asks."""
+    return result is not None and bool(result.records or result.error_code or is_diverging(result))
 
 
 class FetchSessions:
@@ -192,11 +175,11 @@ class FetchSessions:
         """Partitions in all sessions."""
         return sum(session.partition_count for session in list(self._sessions.values()))
 
-    def open(self, request: FetchRequest, version: int, want: Want, *, is_followers: bool = False) -> Sessionless:
-        return at_once(self.opening(request, version, want, is_followers=is_followers))
+    def open(self, request: FetchRequest, version: int, make: Make, *, is_followers: bool = False) -> Sessionless:
+        return at_once(self.opening(request, version, make, is_followers=is_followers))
 
-    def opening(self, request: FetchRequest, version: int, want: Want, *, is_followers: bool = False) -> Work[Sessionless]:
-        """The session of a request, or a full fetch without one. `want` makes what is wanted out of a part of the request.
+    def opening(self, request: FetchRequest, version: int, make: Make, *, is_followers: bool = False) -> Work[Sessionless]:
+        """The session of a request, or a full fetch without one. `make` makes a `FetchPartition` out of a part of the request.
 
         A new session has its place in the cache, and its id, from its first answer on (`keep`).
         """
@@ -204,7 +187,7 @@ class FetchSessions:
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
             fetch = Sessionless() if version < 7 or epoch == FINAL_EPOCH else Session(self, is_followers)
-            yield from fetch.updating(request, version, want)
+            yield from fetch.updating(request, version, make)
             return fetch
         session = self._sessions.get(session_id)
         if session is None:
@@ -212,7 +195,7 @@ class FetchSessions:
         if epoch != session.epoch:
             return Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.use(session)
-        yield from session.updating(request, version, want)
+        yield from session.updating(request, version, make)
         return session
 
     def get(self, session_id: int) -> Session | None:
@@ -282,22 +265,22 @@ class FetchSessions:
         return True
 
 
-class Answer:
+class TopicGroups:
     """What is said of each partition; those of one topic that stand together become one topic of the answer."""
 
     def __init__(self) -> None:
         self.responses: list[FetchResponse.Response] = []
 
-    def add(self, want: Wanted, result: Result) -> None:
+    def add(self, each: FetchPartition, result: Result) -> None:
         last = self.responses[-1] if self.responses else None
-        if last is None or (last.topic, last.topic_id) != (want.topic, want.topic_id):
-            last = FetchResponse.Response(topic=want.topic, topic_id=want.topic_id, partitions=[])
+        if last is None or (last.topic, last.topic_id) != (each.topic, each.topic_id):
+            last = FetchResponse.Response(topic=each.topic, topic_id=each.topic_id, partitions=[])
             self.responses.append(last)
         last.partitions.append(result)
 
 
-def grouped(wanted: Sequence[Wanted], results: Sequence[Result]) -> list[FetchResponse.Response]:
-    answer = Answer()
-    for want, result in zip(wanted, results, strict=True):
-        answer.add(want, result)
-    return answer.responses
+def grouped(partitions: Sequence[FetchPartition], results: Sequence[Result]) -> list[FetchResponse.Response]:
+    groups = TopicGroups()
+    for each, result in zip(partitions, results, strict=True):
+        groups.add(each, result)
+    return groups.responses

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.apis.fetch import Result, Wanted
-from milepost.broker.fetch_sessions import FetchSessions, Session
+from milepost.broker.fetch.partition_read import FetchPartition, Result
+from milepost.broker.fetch.session_cache import FetchSessions, Session
 from milepost.clock import ManualClock
 from milepost.log.reading import Isolation
 from milepost.protocol.messages import FetchRequest
@@ -22,18 +22,18 @@ def session() -> Session:
     """One that has told of its only partition."""
     log: Any = SimpleNamespace(high_watermark=5, last_stable_offset=5, start_offset=0)
 
-    def want(topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> Wanted:
-        return Wanted("t", bytes(16), part, is_by_id=False, partition=SimpleNamespace(log=log))  # type: ignore[arg-type]
+    def fetch_partition(topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> FetchPartition:
+        return FetchPartition("t", bytes(16), part, is_by_id=False, partition=SimpleNamespace(log=log))  # type: ignore[arg-type]
 
     request = FetchRequest(session_epoch=0, topics=[FetchRequest.Topic(topic="t", partitions=[PART])])
-    opened = FetchSessions(10, ManualClock(0), random.Random(1)).open(request, 12, want)
+    opened = FetchSessions(10, ManualClock(0), random.Random(1)).open(request, 12, fetch_partition)
     assert isinstance(opened, Session)
     assert told(opened, None)
     return opened
 
 
 def told(session: Session, result: Result | None) -> bool:
-    return bool(session.answer(session.wanted(), [result], Isolation.UNCOMMITTED).responses)
+    return bool(session.answer(session.partitions(), [result], Isolation.UNCOMMITTED).responses)
 
 
 def result(**fields: Any) -> Result:
@@ -66,7 +66,7 @@ def test_facts_are_told_again_to_a_follower_that_had_to_cut_its_log(session):
 
 
 def test_facts_are_told_once(session):
-    session.wanted()[0].partition.log.high_watermark = 6
+    session.partitions()[0].partition.log.high_watermark = 6
     assert told(session, None)
     assert not told(session, None)
 
@@ -80,8 +80,8 @@ class Cache:
         log: Any = SimpleNamespace(high_watermark=5, last_stable_offset=5, start_offset=0)
         self._partition: Any = SimpleNamespace(log=log)
 
-    def want(self, topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> Wanted:
-        return Wanted(topic.topic, bytes(16), part, False, None if topic.topic == "nowhere" else self._partition)
+    def fetch_partition(self, topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> FetchPartition:
+        return FetchPartition(topic.topic, bytes(16), part, False, None if topic.topic == "nowhere" else self._partition)
 
     def fetch(
         self, session_id: int, epoch: int, *partitions: int, topic: str = "t", is_followers: bool = False
@@ -90,12 +90,12 @@ class Cache:
         parts = [FetchRequest.Topic.Partition(partition=number, fetch_offset=5) for number in partitions]
         topics = [FetchRequest.Topic(topic=topic, partitions=parts)] if parts else []
         request = FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
-        opened = self.sessions.open(request, 12, self.want, is_followers=is_followers)
+        opened = self.sessions.open(request, 12, self.fetch_partition, is_followers=is_followers)
         if opened.error_code:
             return 0, opened.error_code
-        wanted = opened.wanted()
-        missing = [None if each.partition is not None else result(error_code=3) for each in wanted]
-        return opened.answer(wanted, missing, Isolation.UNCOMMITTED).session_id, 0
+        partitions = opened.partitions()
+        missing = [None if each.partition is not None else result(error_code=3) for each in partitions]
+        return opened.answer(partitions, missing, Isolation.UNCOMMITTED).session_id, 0
 
     def new(self, *partitions: int, **fields: Any) -> int:
         return self.fetch(0, 0, *partitions, **fields)[0]

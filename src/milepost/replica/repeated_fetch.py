@@ -1,11 +1,12 @@
-"""Fetches in a row: one partition moves on, and all the others that its fetcher asks for stay where they are.
+"""A follower's fetch that repeats: one partition moves on, and all others of its fetcher stay where they are.
 
     first     as any other; what it asks for is noted
-    second    if nothing but the offset is different, it is written as one of many (`RepeatedFetch`)
-    others    as long as that is so and the answers bring records: the last one with another offset. Whether there is anything to ask about
+    second    if nothing but the offset is different, it is written from a template (`RepeatedFetch`)
+    others    while that is so and the responses bring records: the last one with another offset. Whether there is anything to ask about
               other partitions is looked at again after `LOOK_MS`, and at once when one comes, goes or has to wait
 
-That saves a follower that keeps up most of its work between two fetches, and the more so the more partitions it follows.
+That saves a follower that keeps up most of its work between two fetches, and the more so the more partitions it follows. The leader's end
+is `broker/fetch/repeated`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ LOOK_MS = 100
 Asked = Mapping[TopicPartition, Following]
 
 
-class FetchRow:
-    __slots__ = ("asked", "broker_epoch", "following", "look_ms", "name", "position", "repeated", "session_id")
+class RepeatedPartition:
+    __slots__ = ("asked", "broker_epoch", "following", "look_ms", "name", "position", "request", "session_id")
 
     def __init__(self, name: TopicPartition, position: Position, asked: Asked, session_id: int, broker_epoch: int):
         self.name = name
@@ -32,11 +33,11 @@ class FetchRow:
         self.asked = asked
         self.session_id = session_id
         self.broker_epoch = broker_epoch
-        self.repeated: RepeatedFetch | None = None
+        self.request: RepeatedFetch | None = None
         self.look_ms = 0
         """When to look at all partitions again."""
 
-    def goes_on_with(self, other: FetchRow) -> bool:
+    def is_continued_by(self, other: RepeatedPartition) -> bool:
         """Whether the next request differs from the one before in its offset alone."""
         return (
             other.name == self.name
