@@ -309,6 +309,10 @@ def test_times_by_partition_are_read_like_one_for_all(caplog: pytest.LogCaptureF
     given = parse(endingOffsetsByTimestamp='{"t":{"0":1763281000,"1":1763281000000}}').ending.by_partition
     assert set(given.values()) == {1_763_281_000_000}
     assert "endingOffsetsByTimestamp is 1763281000, read as epoch seconds" in caplog.text
+    given = parse(startingOffsetsByTimestamp='{"t":{"0":"2025-11-16T08:16:40Z","1":1763281000000}}').starting.by_partition
+    assert set(given.values()) == {1_763_281_000_000}
+    refused("t, partition 0 has 1.5; a time is expected", startingOffsetsByTimestamp='{"t":{"0":1.5}}')
+    refused("startingOffsetsByTimestamp: time 'soon' is none of", startingOffsetsByTimestamp='{"t":{"0":"soon"}}')
 
 
 def test_views_belong_to_batch_queries_over_files() -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from milepost.errors import InvalidArgument
 from milepost.inspect.times import FIRST_MILLISECONDS, ISO_UNIT, MILLISECONDS_UNIT, Time, format_time, parse_time
-from milepost.spark.option_values import duration_ms, partition_numbers
+from milepost.spark.option_values import duration_ms, partition_numbers, partition_times
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
@@ -95,13 +95,13 @@ def _timed(options: Mapping[str, str], prefix: str) -> Bound | None:
         return Bound(TIMESTAMP, _time(options[name], name), option=name)
     name = f"{prefix}OffsetsByTimestamp"
     if name in options:
-        return Bound(TIMESTAMPS, by_partition=_times(partition_numbers(options[name], name), name), option=name)
+        return Bound(TIMESTAMPS, by_partition=_times(partition_times(options[name], name), name), option=name)
     return None
 
 
-def _times(given: Mapping[TopicPartition, int], name: str) -> dict[TopicPartition, int]:
-    known = {value: _time(str(value), name) for value in sorted(set(given.values()))}
-    return {partition: known[value] for partition, value in given.items()}
+def _times(given: Mapping[TopicPartition, str], name: str) -> dict[TopicPartition, int]:
+    known = {text: _time(text, name) for text in sorted(set(given.values()))}
+    return {partition: known[text] for partition, text in given.items()}
 
 
 def _time(text: str, name: str) -> int:

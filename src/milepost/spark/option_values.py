@@ -3,7 +3,7 @@
     true · false                        flags, as the connector takes them
     500ms · 10s · 5m · 5min · 2h · 1d   durations; a bare number is milliseconds
     64m · 1g · 4096 · 512k              sizes in bytes, in steps of 1024
-    {"page_visits":{"0":23,"1":-2}}     a number per partition
+    {"page_visits":{"0":23,"1":-2}}     a number per partition; for times also a text, such as "2018-05-15T11:45:18Z"
     {"page_visits":[0,1]}               partitions
 
 Every mistake is an InvalidArgument that names the option and what it was given.
@@ -98,16 +98,36 @@ def _amount(text: str, name: str, units: Mapping[str, int], expected: str) -> in
 
 
 def partition_numbers(text: str, name: str) -> dict[TopicPartition, int]:
-    """A number for each partition: offsets, or times."""
+    """A number for each partition: offsets."""
     found: dict[TopicPartition, int] = {}
-    for topic, numbers in _json_object(text, name).items():
-        if not isinstance(numbers, dict):
-            raise InvalidArgument(f'{name}: {topic} has {numbers!r}; a number per partition is expected, such as {{"0":23}}')
-        for partition, value in numbers.items():
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InvalidArgument(f"{name}: {topic}, partition {partition} has {value!r}; a whole number is expected")
-            found[TopicPartition(topic, _partition(partition, topic, name))] = value
+    for partition, value in _by_partition(text, name):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidArgument(
+                f"{name}: {partition.topic}, partition {partition.partition} has {value!r}; a whole number is expected"
+            )
+        found[partition] = value
     return found
+
+
+def partition_times(text: str, name: str) -> dict[TopicPartition, str]:
+    """A time for each partition, as it was written: a number, or text."""
+    found: dict[TopicPartition, str] = {}
+    for partition, value in _by_partition(text, name):
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise InvalidArgument(
+                f"{name}: {partition.topic}, partition {partition.partition} has {value!r}; a time is expected, as a whole number "
+                "or as text"
+            )
+        found[partition] = str(value)
+    return found
+
+
+def _by_partition(text: str, name: str) -> Iterator[tuple[TopicPartition, object]]:
+    for topic, values in _json_object(text, name).items():
+        if not isinstance(values, dict):
+            raise InvalidArgument(f'{name}: {topic} has {values!r}; a number per partition is expected, such as {{"0":23}}')
+        for partition, value in values.items():
+            yield TopicPartition(topic, _partition(partition, topic, name)), value
 
 
 def partition_list(text: str, name: str) -> tuple[TopicPartition, ...]:

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from milepost.codec.compression import Codec
-from milepost.errors import CorruptIndex, CorruptRecord, KafkaStorage, OffsetOutOfRange
+from milepost.errors import CorruptIndex, CorruptRecord, InvalidArgument, KafkaStorage, OffsetOutOfRange
 from milepost.files import Disk
 from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from milepost.spark.columns import Columns
 from milepost.spark.log_files.listing import list_partitions
+from milepost.spark.log_files.views import plan_view
 from milepost.spark.options import SourceOptions
 from milepost.spark.reader import MilepostReader
 from tests.spark.logs import NOW, Batch, End, Gap, many_batches, plain_scan, write_log
@@ -248,6 +249,18 @@ def test_foreign_files_and_directories_are_left_out_and_counted_by_reason(log: P
     assert reasons["t-1.0123456789abcdef0123456789abcdef-delete"] == "a directory marked -delete"
     rows = [row for task in read_tasks(strict(log, view="files"), Columns.of("files")) for row in task]
     assert sum(row["kind"] == "skipped" for row in rows) == 12
+
+
+@pytest.mark.parametrize("view", ["segments", "batches", "files"])
+def test_view_of_nothing_says_what_is_there(log: Path, tmp_path: Path, view: str) -> None:
+    def planned(**given: str) -> object:
+        return plan_view(SourceOptions.parse({"view": view, **given}, streaming=False))
+
+    with pytest.raises(InvalidArgument, match=r"there is no topic nope in .*; topics there: t$"):
+        planned(path=str(log.parent), subscribe="nope")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(KafkaStorage, match="empty: there is no partition in it; name a data directory"):
+        planned(path=str(tmp_path / "empty"))
 
 
 def test_internal_topics_are_found_although_their_names_begin_with_an_underscore(tmp_path: Path) -> None:

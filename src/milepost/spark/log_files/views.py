@@ -71,8 +71,11 @@ class ViewSplit(Split):
 
 def plan_view(options: SourceOptions) -> list[Split]:
     transport = LogFilesTransport(options)
+    transport.hold_still()
     listing = transport.listing()
     if options.view == FILES:
+        if not listing.partitions and not listing.skipped:
+            transport.partitions(options.subscription)  # says why there is nothing
         found = [(each.path, "segment", each.size, None) for files in listing.partitions.values() for each in files.segments]
         skipped = [(each.path, "skipped", each.size, each.reason) for each in listing.skipped]
         return [ViewSplit(FILES, rows=(*found, *skipped))]
@@ -82,7 +85,7 @@ def plan_view(options: SourceOptions) -> list[Split]:
             files = listing.partitions[offsets.partition]
             pieces += pieces_of(transport.disk, files, offsets, transport.active_end(files))
     else:
-        chosen = options.subscription.chosen(listing.partitions, ", ".join(options.paths))
+        chosen = transport.partitions(options.subscription)
         pieces = [piece for each in chosen for piece in whole_segments(listing.partitions[each])]
     total = sum(piece.size for piece in pieces)
     share = share_of(total, options.max_bytes_per_partition, options.min_partitions)
