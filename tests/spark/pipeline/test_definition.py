@@ -45,8 +45,12 @@ def test_sql_may_be_a_file(tmp_path):
     (tmp_path / "q.sql").write_text("SELECT 1")
     pipeline = parse(GOOD.replace('"SELECT * FROM v"', "q.sql"), str(tmp_path))
     assert pipeline.stages[1].settings["sql"] == "SELECT 1"
-    with pytest.raises(InvalidArgument, match=r"stage 2: .*other\.sql: No such file"):
-        parse(GOOD.replace('"SELECT * FROM v"', "other.sql"), str(tmp_path))
+    with pytest.raises(PipelineMistakes) as caught:
+        parse(GOOD.replace('"SELECT * FROM v"', "other.sql").replace("topic: t}", "topic: t, sort: 1}", 1), str(tmp_path))
+    assert [line.partition(": ")[2] for line in caught.value.lines] == [
+        "stage 1 (load): sort is 1; true or false is expected",
+        f"stage 2 (transform): sql is {tmp_path}/other.sql: No such file or directory",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,30 @@ def test_all_mistakes_are_told_in_one_go_each_with_its_line():
         "p.yml:18: stage 10 (export): to is 5; a text is expected",
         "p.yml:18: stage 10 (export): partitions is unknown",
         "p.yml:19: stage 11: one kind of stage is expected, such as load: {...}",
+    ]
+
+
+UNDOING_EACH_OTHER = """
+name: p
+data: data
+stages:
+  - load: {from: events, topic: t}
+  - export: {topic: t, to: lake}
+  - export: {topic: u, to: /base/lake}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{topic: u}, {topic: u, key: a}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{topic: t}, {topic: w}], mode: replace}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{topic: w, mode: append}, {topic: x, mode: replace}]}
+"""
+
+
+def test_outputs_that_would_undo_each_other_are_refused():
+    with pytest.raises(PipelineMistakes) as caught:
+        parse_pipeline(UNDOING_EACH_OTHER, "/base", "p.yml", Disk())
+    assert list(caught.value.lines) == [
+        "p.yml:7: stage 3 (export): to is /base/lake, where stage 2 writes already; name another place",
+        "p.yml:8: stage 4 (transform): to, topic is u, as in another output of this stage; name another topic",
+        "p.yml:9: stage 5 (transform): to mode replace would delete from t what stage 1 writes there; name another topic",
+        "p.yml:9: stage 5 (transform): to mode replace would delete from w what stage 6 writes there; name another topic",
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from milepost.spark.pipeline.run import plan, run
 from milepost.spark.pipeline.state import PipelineState
 from milepost.spark.pipeline.transform import _ensure_same_stream
 from tests.spark.rows import read_rows
+from tests.waiting import PROCESS_PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +52,32 @@ stages:
       watermark: {v: [b, 1 hour]}
       sql: SELECT a, _offset FROM v;
       to: [{topic: u, key: c}]
+  - transform:
+      read: {v: {topic: t, schema: "a int, at timestamp"}, w: {topic: t, schema: "a int"}}
+      stream: true
+      watermark: {v: [at, soon], w: [a, 1 hour]}
+      sql: SELECT v.a FROM v JOIN w ON v.a = w.a
+      to: [{topic: x}]
 """
+
+
+WRONG_COLUMN = """
+name: p
+data: data
+stages:
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: SELECT nope FROM v, to: [{topic: u}]}
+"""
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("arguments", [["--dry-run"], []])
+def test_nobody_hears_of_spark_and_its_jvm_but_the_sentence(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "p.yml").write_text(WRONG_COLUMN)
+    command = [sys.executable, "-m", "milepost.cli", "pipeline", "run", str(tmp_path / "p.yml"), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_PATIENCE, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"milepost: {tmp_path}/p.yml:5: stage 1 (transform): sql: [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
 
 
 def test_schemas_and_queries_are_checked_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,6 +97,8 @@ def test_schemas_and_queries_are_checked_before_anything_runs(spark: SparkSessio
         "10: stage 6 (transform): sql: [PARSE_SYNTAX_ERROR]",
         "11: stage 7 (transform): watermark v: 'b' is no column of the view; there are a, _key, _time, _offset",
         "11: stage 7 (transform): to: key is 'c', which the query does not give; it gives a, _offset",
+        "17: stage 8 (transform): watermark v: [CANNOT_PARSE_INTERVAL]",
+        "17: stage 8 (transform): watermark w: 'a' is int; a column of type timestamp is expected",
     ]
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["events", "more", "p.yml"]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -30,6 +30,8 @@ OURS = re.compile(r"milepost\.errors\.(\w+): (.*)")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
 # What Spark says at its start is of no interest to who runs a job.
 QUIET = {"spark.log.level": "ERROR"}
+# PySpark logs an error of a query as one line of JSON with the JVM's whole stack, before it raises it. Here it becomes a sentence.
+QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def job_options(command: F) -> F:
@@ -56,10 +58,8 @@ def run_job(
 ) -> None:
     """Run a job and print what came of it; exit code 1 when it has findings."""
     from milepost.spark.jobs.job import FINDINGS
-    from milepost.spark.spark_session import session
 
-    with quiet_start():
-        spark = session(master, f"milepost {title}", {**QUIET, **dict(conf)})
+    spark = quiet_session(master, f"milepost {title}", dict(conf))
     with plain_errors(), task_bar(title) as progress:
         result = job(spark, progress)
     write = line_writer()
@@ -73,6 +73,19 @@ def run_job(
             write(shown(f"evidence: {result.evidence}"))
     if result.outcome == FINDINGS:
         raise click.exceptions.Exit(1)
+
+
+def quiet_session(master: str | None, app: str, conf: Mapping[str, str]) -> SparkSession:
+    """A session of which nobody hears but what goes wrong, and that as a sentence."""
+    from milepost.spark.spark_session import session
+
+    with quiet_start():
+        spark = session(master, app, {**QUIET, **conf})
+    from pyspark.logger import PySparkLogger
+
+    for name in QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    return spark
 
 
 @contextlib.contextmanager

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.options.key_values import pairs
-from milepost.cli.pipeline_jobs.job import QUIET, plain_errors
+from milepost.cli.pipeline_jobs.job import plain_errors, quiet_session
 from milepost.cli.terminal.output import line_writer
 from milepost.codec.text import shown
 from milepost.errors import InvalidConfiguration
-from milepost.files.quiet_start import quiet_start
 
 if TYPE_CHECKING:
     from milepost.spark.pipeline.definition import Pipeline
@@ -58,10 +57,7 @@ def command(
         for line in plan(pipeline, restart=restart, adopt=adopt):
             tell(line)
         return
-    from milepost.spark.spark_session import session
-
-    with quiet_start():
-        spark = session(master, f"milepost pipeline {pipeline.name}", {**QUIET, **UTC, **dict(conf)})
+    spark = quiet_session(master, f"milepost pipeline {pipeline.name}", {**UTC, **dict(conf)})
     with plain_errors():
         done = run(spark, pipeline, tell, restart=restart, adopt=adopt)
     if as_json:
@@ -74,10 +70,9 @@ def command(
 def _check(pipeline: Pipeline, master: str | None, conf: dict[str, str], tell: Callable[[str], None]) -> None:
     """Schemas and queries, which only Spark can judge. A plan without Java or PySpark says that they were not looked at."""
     from milepost.spark.pipeline.queries import check_queries
-    from milepost.spark.spark_session import session
 
     try:
-        spark = session(master, f"milepost pipeline {pipeline.name}", {**QUIET, **UTC, **conf})
+        spark = quiet_session(master, f"milepost pipeline {pipeline.name}", {**UTC, **conf})
     except InvalidConfiguration as missing:
         tell(f"schemas and queries were not checked: {missing}")
         return

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from milepost.spark.pipeline.file_schema import APPEND, STAGES, TOP, Mistake, Path, nearest
+from milepost.spark.pipeline.file_schema import APPEND, REPLACE, STAGES, TOP, Mistake, Path, nearest
 from milepost.spark.pipeline.yaml_lines import YamlText
 
 
-def mistakes(content: Any) -> Iterator[Mistake]:
-    """All of them, with the keys that lead there."""
+def mistakes(content: Any, base: str = "") -> Iterator[Mistake]:
+    """All of them, with the keys that lead there; `base` is the directory that relative paths mean."""
     top = list(TOP.mistakes(content, ()))
     stages = content.get("stages") if isinstance(content, dict) else None
     if not isinstance(stages, list):
@@ -19,6 +19,7 @@ def mistakes(content: Any) -> Iterator[Mistake]:
         return
     yield from (each for each in top if len(each[0]) < 2)
     written: dict[str, int] = {}
+    right: list[tuple[str, Mapping[str, Any], Path]] = []
     for number, given in enumerate(stages):
         path: Path = ("stages", number)
         if not isinstance(given, dict) or len(given) != 1:
@@ -34,7 +35,9 @@ def mistakes(content: Any) -> Iterator[Mistake]:
         if not wrong and kind == "transform":
             yield from _in_transform(settings, below)
         if not wrong:
-            yield from _written_twice(kind, settings or {}, number, below, written)
+            yield from _written_twice(kind, settings or {}, number, below, written, base)
+            right.append((kind, settings or {}, below))
+    yield from _replaced_beside_others(right)
 
 
 def _in_transform(settings: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
@@ -44,7 +47,11 @@ def _in_transform(settings: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
                 (*path, "watermark", view),
                 f"is no view{nearest(view, settings['read'])}; there are {', '.join(settings['read'])}",
             )
+    topics: set[str] = set()
     for number, output in enumerate(settings["to"]):
+        if output.get("topic") in topics:
+            yield (*path, "to", number, "topic"), f"is {output['topic']}, as in another output of this stage; name another topic"
+        topics |= {output["topic"]} if "topic" in output else set()
         if len({"parquet", "topic"} & output.keys()) != 1:
             yield (*path, "to", number), "either parquet or topic is expected"
         for key in ("key", "partitions"):
@@ -59,17 +66,38 @@ def _in_transform(settings: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
             yield place, "is append; a Parquet directory is replaced as a whole, a topic can be appended to"
 
 
-def _written_twice(kind: str, settings: Mapping[str, Any], number: int, path: Path, written: dict[str, int]) -> Iterator[Mistake]:
+def _written_twice(
+    kind: str, settings: Mapping[str, Any], number: int, path: Path, written: dict[str, int], base: str
+) -> Iterator[Mistake]:
     """Two stages that write to one place would undo each other."""
     outputs: list[tuple[Path, str]] = []
     if kind in ("export", "report"):
         outputs = [((*path, "to"), settings["to"])]
     elif kind == "transform":
         outputs = [((*path, "to", at, "parquet"), each["parquet"]) for at, each in enumerate(settings["to"]) if "parquet" in each]
-    for place, target in outputs:
-        first = written.setdefault(posixpath.normpath(target), number)
-        if first != number or [posixpath.normpath(each) for _, each in outputs].count(posixpath.normpath(target)) > 1:
-            yield place, f"is {target}, where stage {first + 1} writes already; name another place"
+    places = [posixpath.normpath(posixpath.join(base, target)) for _, target in outputs]
+    for (key, target), place in zip(outputs, places, strict=True):
+        first = written.setdefault(place, number)
+        if first != number or places.count(place) > 1:
+            yield key, f"is {target}, where stage {first + 1} writes already; name another place"
+
+
+def _replaced_beside_others(stages: Sequence[tuple[str, Mapping[str, Any], Path]]) -> Iterator[Mistake]:
+    """`mode: replace` deletes all that was in the topic, and so what other stages wrote there."""
+    writers: dict[str, list[int]] = {}
+    replaced: list[tuple[Path, str]] = []
+    for kind, settings, path in stages:
+        outputs = settings["to"] if kind == "transform" else [settings] if kind == "load" else []
+        for number, output in enumerate(outputs):
+            if "topic" not in output:
+                continue
+            writers.setdefault(output["topic"], []).append(int(path[1]) + 1)
+            if kind == "transform" and (output.get("mode") or settings.get("mode")) == REPLACE:
+                replaced.append(((*path, "to", number), output["topic"]))
+    for place, topic in replaced:
+        others = [str(each) for each in writers[topic] if each != int(place[1]) + 1]
+        if others:
+            yield place, f"mode replace would delete from {topic} what stage {', '.join(others)} writes there; name another topic"
 
 
 def told(source: YamlText, path: Path, what: str) -> str:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.errors import InvalidArgument, PipelineMistakes
 from milepost.files import Disk, read_file
 from milepost.spark.pipeline.checking import mistakes, told
-from milepost.spark.pipeline.file_schema import nearest
+from milepost.spark.pipeline.file_schema import Mistake, nearest
 from milepost.spark.pipeline.identity import Identity, identity_of, names_of
 from milepost.spark.pipeline.yaml_lines import YamlText
 
@@ -84,15 +84,12 @@ def read_pipeline(path: str, disk: Disk | None = None) -> Pipeline:
 def parse_pipeline(text: str, base: str, where: str, disk: Disk) -> Pipeline:
     source = YamlText(text, where)
     content = source.content
-    found = [*source.twice, *mistakes(content)]
+    found = [*source.twice, *mistakes(content, base), *_unreadable_queries(content, base, disk)]
     if found:
         found.sort(key=lambda mistake: source.line(mistake[0]))
         raise PipelineMistakes([told(source, path, what) for path, what in found])
     given = [next(iter(each.items())) for each in content["stages"]]
-    settings = [
-        _settled(kind, settings or {}, base, f"{source.place(('stages', at))}: stage {at + 1}", disk)
-        for at, (kind, settings) in enumerate(given)
-    ]
+    settings = [_settled(kind, settings or {}, base, disk) for kind, settings in given]
     identities = [identity_of(kind, each, base) for (kind, _), each in zip(given, settings, strict=True)]
     names = names_of([(each.get("name"), identity) for each, identity in zip(settings, identities, strict=True)], where)
     stages = tuple(
@@ -110,26 +107,37 @@ def parse_pipeline(text: str, base: str, where: str, disk: Disk) -> Pipeline:
     return Pipeline(content["name"], posixpath.join(base, content["data"]), posixpath.join(base, work), stages)
 
 
-def _settled(kind: str, given: Mapping[str, Any], base: str, place: str, disk: Disk) -> dict[str, Any]:
+def _unreadable_queries(content: Any, base: str, disk: Disk) -> Iterator[Mistake]:
+    """Files of queries that are named, in whatever of the file is right."""
+    stages = content.get("stages") if isinstance(content, dict) else None
+    for number, stage in enumerate(stages if isinstance(stages, list) else ()):
+        settings = stage.get("transform") if isinstance(stage, dict) else None
+        sql = settings.get("sql") if isinstance(settings, dict) else None
+        if isinstance(sql, str):
+            try:
+                _sql(sql, base, disk)
+            except OSError as error:
+                yield ("stages", number, "transform", "sql"), f"is {error.filename or sql.strip()}: {error.strerror}"
+            except UnicodeDecodeError as error:
+                yield ("stages", number, "transform", "sql"), f"is {sql.strip()}: not UTF-8 at byte {error.start}"
+
+
+def _settled(kind: str, given: Mapping[str, Any], base: str, disk: Disk) -> dict[str, Any]:
     """With paths from the root, and the query itself."""
     settings = dict(given)
     for name in PATHS:
         if isinstance(settings.get(name), str):
             settings[name] = posixpath.join(base, settings[name])
     if kind == "transform":
-        settings["sql"] = _sql(settings["sql"], base, place, disk)
+        settings["sql"] = _sql(settings["sql"], base, disk)
         settings["to"] = [_output(output, base) for output in settings["to"]]
     return settings
 
 
-def _sql(given: str, base: str, place: str, disk: Disk) -> str:
+def _sql(given: str, base: str, disk: Disk) -> str:
     if not given.strip().endswith(".sql"):
         return given
-    path = posixpath.join(base, given.strip())
-    try:
-        return read_file(disk, path).decode()
-    except OSError as error:
-        raise InvalidArgument(f"{place}: {path}: {error.strerror}") from error
+    return read_file(disk, posixpath.join(base, given.strip())).decode()
 
 
 def _output(given: Mapping[str, Any], base: str) -> dict[str, Any]:

@@ -45,8 +45,21 @@ def _mistakes(spark: SparkSession, stage: Stage) -> Iterator[str]:
             watermark = (settings.get("watermark") or {}).get(view)
             if watermark is not None and watermark[0] not in frame.columns:
                 yield f"watermark {view}: {watermark[0]!r} is no column of the view; there are {', '.join(frame.columns)}"
+            elif watermark is not None:
+                yield from _check_watermark(frame, view, *watermark)
     if is_readable:
         yield from _check_sql(spark, settings)
+
+
+def _check_watermark(frame: DataFrame, view: str, column: str, delay: str) -> Iterator[str]:
+    kind = frame.schema[column].dataType.simpleString()
+    if kind != "timestamp":
+        # Of a batch, which this is, Spark does not mind.
+        yield f"watermark {view}: {column!r} is {kind}; a column of type timestamp is expected"
+    try:
+        _ = frame.withWatermark(column, delay).schema
+    except Exception as error:
+        yield f"watermark {view}: {_first_line(error)}"
 
 
 def _check_sql(spark: SparkSession, settings: Any) -> Iterator[str]:
