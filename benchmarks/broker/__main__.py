@@ -24,6 +24,7 @@ from benchmarks.broker.kafka_jars import Unavailable, jars, java
 from benchmarks.broker.lives import Lives
 from benchmarks.broker.load import Load, Measured
 from benchmarks.broker.table import Results, markdown
+from benchmarks.installed import BESIDE, beside, compared
 
 LOADS = ["64k", "1m", "lz4", "idempotent", "one", "latency", "consume"]
 LIVES = ["start", "unclean", "connections", "partitions"]
@@ -40,7 +41,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=4.0, help="of the partition that is recovered")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
-    parser.add_argument("--beside", metavar="PYTHON", help="instead of Kafka, the milepost that this Python has: another version")
+    parser.add_argument("--beside", metavar="PYTHON|SOURCES", help=BESIDE)
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + LIVES)
     if unknown:
@@ -48,9 +49,9 @@ def parsed() -> argparse.Namespace:
     return given
 
 
-def kinds(only: str | None, beside: str | None) -> list[type[Broker]]:
-    if beside:
-        return [Milepost, other_milepost(beside)]
+def kinds(only: str | None, named: str | None) -> list[type[Broker]]:
+    if named:
+        return [Milepost, other_milepost(beside(named))]
     if only == "milepost":
         return [Milepost]
     try:
@@ -140,7 +141,8 @@ def main() -> None:
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     own, other = notes.of(Milepost.name), notes.of("other" if given.beside else Kafka.name)
-    print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others\n")
+    print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others")
+    print(f"{compared(given.beside)}\n")
     print(markdown(own, other, peer=given.beside or "Kafka 4.3.0"))
 
 

@@ -12,11 +12,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from benchmarks.broker.kafka_jars import jars, java
+from benchmarks.installed import THIS, Installed
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.errors import BrokerUnavailable
@@ -119,23 +119,19 @@ class Broker:
 
 class Milepost(Broker):
     name = "milepost"
-    python = sys.executable
+    installed = THIS
 
     def command(self) -> list[str]:
         settings = [part for key, value in SETTINGS.items() for part in ("-X", f"{key}={value}")]
-        program = [self.python, "-m", "milepost.cli"]
-        return [*program, "serve", "--data", str(self.data), "--port", str(self.port), *settings]
+        return [*self.installed.serve, "--data", str(self.data), "--port", str(self.port), *settings]
 
     def environment(self) -> dict[str, str]:
-        """With bytecode that the first start leaves behind, as an installed package has it."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory.parent / "bytecode")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        return environment
+        return self.installed.environment(self.directory.parent / "bytecode")
 
 
-def other_milepost(python: str) -> type[Milepost]:
-    """The one that this Python has: another version, to be compared with."""
-    return type("OtherMilepost", (Milepost,), {"name": "other", "python": python})
+def other_milepost(installed: Installed) -> type[Milepost]:
+    """Another version, to be compared with."""
+    return type("OtherMilepost", (Milepost,), {"name": "other", "installed": installed})
 
 
 class Kafka(Broker):
