@@ -1,8 +1,9 @@
 """`make bench-broker`: milepost against Apache Kafka 4.3.0 on this machine, in interleaved rounds; a Markdown table of medians.
 
 Both brokers run at the same time over data directories of their own, and are measured in turns, figure by figure: milepost, Kafka,
-milepost, Kafka. Each run has a topic of its own, which is deleted afterwards, and the disk is given time to settle, so that both find the
-page cache in the same state. Figures about starting take a broker of their own. Without Java or Maven only milepost is measured.
+milepost, Kafka. The clients are a bare one (`bare.c`), librdkafka, and Java's own (`java-1`, `java-16`: one partition, sixteen). Each run
+has a topic of its own, which is deleted afterwards, and the disk is given time to settle, so that both find the page cache in the same
+state. Figures about starting take a broker of their own. Without Java or Maven only milepost is measured, and not with Java's clients.
 
 Full validation of records is on in both. Nothing is synced to the disk before it is acknowledged, in both: that is Kafka's default.
 """
@@ -24,8 +25,10 @@ from benchmarks.broker.kafka_jars import Unavailable, jars, java
 from benchmarks.broker.lives import Lives
 from benchmarks.broker.load import Load, Measured
 from benchmarks.broker.table import Results, markdown
+from benchmarks.installed import BESIDE, beside, compared
 
-LOADS = ["64k", "1m", "lz4", "idempotent", "one", "latency", "consume"]
+LOADS = ["64k", "1m", "lz4", "idempotent", "one", "latency", "consume", "java-1", "java-16"]
+JAVA_LOADS = {"java-1", "java-16"}
 LIVES = ["start", "unclean", "connections", "partitions"]
 WARM_UP_MB = 300
 
@@ -40,7 +43,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=4.0, help="of the partition that is recovered")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
-    parser.add_argument("--beside", metavar="PYTHON", help="instead of Kafka, the milepost that this Python has: another version")
+    parser.add_argument("--beside", metavar="PYTHON|SOURCES", help=BESIDE)
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + LIVES)
     if unknown:
@@ -48,9 +51,9 @@ def parsed() -> argparse.Namespace:
     return given
 
 
-def kinds(only: str | None, beside: str | None) -> list[type[Broker]]:
-    if beside:
-        return [Milepost, other_milepost(beside)]
+def kinds(only: str | None, named: str | None) -> list[type[Broker]]:
+    if named:
+        return [Milepost, other_milepost(beside(named))]
     if only == "milepost":
         return [Milepost]
     try:
@@ -59,6 +62,15 @@ def kinds(only: str | None, beside: str | None) -> list[type[Broker]]:
         print(f"Only milepost is measured: {reason}.\n")
         return [Milepost]
     return [Kafka] if only == "kafka" else [Milepost, Kafka]
+
+
+def has_java_clients() -> bool:
+    try:
+        java(), jars()
+    except Unavailable as reason:
+        print(f"Java's clients are not measured: {reason}.\n")
+        return False
+    return True
 
 
 class Notebook:
@@ -79,6 +91,8 @@ class Notebook:
 
 def under_load(given: argparse.Namespace, both: list[type[Broker]], clients: Clients, directory: Path, notes: Notebook) -> None:
     figures = [figure for figure in LOADS if figure in given.figures.split(",")]
+    if JAVA_LOADS & set(figures) and not has_java_clients():
+        figures = [figure for figure in figures if figure not in JAVA_LOADS]
     if not figures:
         return
     load = Load(clients, given.megabytes, given.seconds)
@@ -90,6 +104,8 @@ def under_load(given: argparse.Namespace, both: list[type[Broker]], clients: Cli
         "one": load.one_record,
         "latency": load.latency,
         "consume": load.consume,
+        "java-1": lambda broker: load.java(broker, 1),
+        "java-16": lambda broker: load.java(broker, 16),
     }
     brokers = [kind(directory / "load") for kind in both]
     try:
@@ -140,7 +156,8 @@ def main() -> None:
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     own, other = notes.of(Milepost.name), notes.of("other" if given.beside else Kafka.name)
-    print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others\n")
+    print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.life_rounds} of the others")
+    print(f"{compared(given.beside)}\n")
     print(markdown(own, other, peer=given.beside or "Kafka 4.3.0"))
 
 

@@ -12,11 +12,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from benchmarks.broker.kafka_jars import jars, java
+from benchmarks.installed import THIS, Installed
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.errors import BrokerUnavailable
@@ -25,7 +25,6 @@ from milepost.protocol.messages import MetadataRequest
 START_SECONDS = 180
 STOP_SECONDS = 120
 SETTINGS = {"log.segment.delete.delay.ms": "0", "auto.create.topics.enable": "false"}
-TICKS = os.sysconf("SC_CLK_TCK")
 JVM_OPTIONS = [
     "-Xmx1G",
     "-Xms1G",
@@ -113,29 +112,24 @@ class Broker:
 
     def cpu_seconds(self) -> float:
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds_of(self.process.pid)
 
 
 class Milepost(Broker):
     name = "milepost"
-    python = sys.executable
+    installed = THIS
 
     def command(self) -> list[str]:
         settings = [part for key, value in SETTINGS.items() for part in ("-X", f"{key}={value}")]
-        program = [self.python, "-m", "milepost.cli"]
-        return [*program, "serve", "--data", str(self.data), "--port", str(self.port), *settings]
+        return [*self.installed.serve, "--data", str(self.data), "--port", str(self.port), *settings]
 
     def environment(self) -> dict[str, str]:
-        """With bytecode that the first start leaves behind, as an installed package has it."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory.parent / "bytecode")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        return environment
+        return self.installed.environment(self.directory.parent / "bytecode")
 
 
-def other_milepost(python: str) -> type[Milepost]:
-    """The one that this Python has: another version, to be compared with."""
-    return type("OtherMilepost", (Milepost,), {"name": "other", "python": python})
+def other_milepost(installed: Installed) -> type[Milepost]:
+    """Another version, to be compared with."""
+    return type("OtherMilepost", (Milepost,), {"name": "other", "installed": installed})
 
 
 class Kafka(Broker):
@@ -178,6 +172,12 @@ class Kafka(Broker):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"Kafka's data directory could not be formatted:\n{done.stdout}{done.stderr}")
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """What a process has used, to the nanosecond: /proc counts hundredths of a second, too coarse for a run of less than one."""
+    # The process's own clock, as clock_getcpuclockid(3) makes it.
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def free_port() -> int:

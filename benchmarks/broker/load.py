@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from benchmarks.broker import java_clients
 from benchmarks.broker.brokers import Broker
 from benchmarks.broker.clients import Clients
 from benchmarks.broker.frames import Target, batch_of, produce_frames, records_that_fit
@@ -118,6 +119,26 @@ class Load:
             "consume bare cpu": bare_cpu / megabytes * 1e6,
             "consume librdkafka": answer["mb_s"],
             "consume librdkafka cpu": librdkafka_cpu / megabytes * 1e6,
+        }
+
+    def java(self, broker: Broker, partitions: int) -> Measured:
+        """Java's own producer, and then its consumer of what was produced."""
+        records = self.megabytes * 1_000_000 // RECORD
+        megabytes = records * RECORD / 1e6
+        with self.topic(broker, partitions) as topic:
+            start = broker.cpu_seconds()
+            produced = java_clients.produce(broker.bootstrap, topic, records=records, size=RECORD)
+            middle = broker.cpu_seconds()
+            ends = sum(end_offset(broker, topic, number) for number in range(partitions))
+            assert ends == records, f"{broker.name}: {records} records were acknowledged, the log ends say {ends}"
+            before = broker.cpu_seconds()
+            consumed = java_clients.consume(broker.bootstrap, topic, records=records)
+            end = broker.cpu_seconds()
+        return {
+            f"java-{partitions} produce": produced,
+            f"java-{partitions} produce each MB": (middle - start) / megabytes * 1e6,
+            f"java-{partitions} consume": consumed,
+            f"java-{partitions} consume each MB": (end - before) / megabytes * 1e6,
         }
 
     # Through the bare client.

@@ -41,6 +41,17 @@ def both_clients(key: str, name: str, unit: str, ratio: float, is_cost: bool = F
     return [Figure(f"{key} {client}", f"{name}, {client}", unit, ratio=ratio, is_cost=is_cost) for client in clients]
 
 
+def java_clients(partitions: int, faster: float | None, cpu: float) -> list[Figure]:
+    """The goals are for MB/s, and for what the broker needs for one MB."""
+    where = "1 partition" if partitions == 1 else f"{partitions} partitions"
+    return [
+        Figure(f"java-{partitions} produce", f"Java's producer, {where}", "MB/s", ratio=faster),
+        Figure(f"java-{partitions} produce each MB", "the same, CPU of the broker for 1 MB", "us", ratio=cpu, is_cost=True),
+        Figure(f"java-{partitions} consume", f"Java's consumer, {where}", "MB/s"),
+        Figure(f"java-{partitions} consume each MB", "the same, CPU of the broker for 1 MB", "us", ratio=0.5, is_cost=True),
+    ]
+
+
 FIGURES = [
     *both_clients("64k", "produce, 64 KB batches", "MB/s", 3),
     Figure("64k four bare", "the same, four producers, bare", "MB/s"),
@@ -52,6 +63,8 @@ FIGURES = [
     *both_clients("p50", "latency p50", "us", 0.6, is_cost=True),
     *both_clients("p99", "latency p99", "us", 0.7, is_cost=True),
     *both_clients("consume", "consume", "MB/s", 1.1),
+    *java_clients(1, None, 0.25),
+    *java_clients(16, 1.3, 0.35),
     Figure("rss load", "memory after the load", "MB", most=120, is_cost=True),
     Figure("start", "start to the first Metadata answer", "ms", most=250, is_cost=True),
     Figure("rss idle", "memory after the start", "MB", most=60, is_cost=True),

@@ -25,6 +25,7 @@ from benchmarks.cluster.control import Control
 from benchmarks.cluster.events import Events
 from benchmarks.cluster.figures import FIGURES
 from benchmarks.cluster.load import Load
+from benchmarks.installed import BESIDE, beside, compared
 
 LOADS = ["64k", "latency"]
 EVENTS = ["up", "failover", "move", "catch-up", "control"]
@@ -42,7 +43,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="that a follower missed")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
-    parser.add_argument("--beside", metavar="PYTHON", help="instead of Kafka, the milepost that this Python has: another version")
+    parser.add_argument("--beside", metavar="PYTHON|SOURCES", help=BESIDE)
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + EVENTS)
     if unknown:
@@ -50,10 +51,10 @@ def parsed() -> argparse.Namespace:
     return given
 
 
-def kinds(only: str | None, beside: str | None) -> list[type[Cluster]]:
+def kinds(only: str | None, named: str | None) -> list[type[Cluster]]:
     java()
-    if beside:
-        return [MilepostCluster, other_milepost(beside)]
+    if named:
+        return [MilepostCluster, other_milepost(beside(named))]
     if only == "milepost":
         return [MilepostCluster]
     try:
@@ -125,7 +126,8 @@ def main() -> None:
         shutil.rmtree(directory, ignore_errors=True)
         own, other = notes.of(MilepostCluster.name), notes.of("other" if given.beside else KafkaCluster.name)
         size = f"{given.partitions:,} partitions, {given.gigabytes:g} GB missed"
-        print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.event_rounds} of the others; {size}\n")
+        print(f"\n{machine()}; medians of {given.rounds} rounds under load, {given.event_rounds} of the others; {size}")
+        print(f"{compared(given.beside)}\n")
         print(markdown(own, other, FIGURES, peer=given.beside or f"Kafka {KAFKA}"))
 
 

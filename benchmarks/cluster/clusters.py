@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.broker.brokers import JVM_OPTIONS, TICKS
+from benchmarks.broker.brokers import JVM_OPTIONS, cpu_seconds_of
 from benchmarks.broker.kafka_jars import jars, java
+from benchmarks.installed import THIS, Installed
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
 from milepost.client.metadata import ClusterInfo, from_response
@@ -70,8 +70,7 @@ class BrokerOf:
 
     def cpu_seconds(self) -> float:
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds_of(self.process.pid)
 
 
 class Cluster:
@@ -204,22 +203,19 @@ class Cluster:
 
 class MilepostCluster(Cluster):
     name = "milepost"
-    python = sys.executable
+    installed = THIS
 
     def environment(self) -> dict[str, str]:
-        """With bytecode that the first start leaves behind, as an installed package has it."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.directory.parents[1] / "bytecode")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        return environment
+        return self.installed.environment(self.directory.parents[1] / "bytecode")
 
     def command(self, broker: BrokerOf) -> list[str]:
         pairs = [part for key, value in self.settings(broker).items() for part in ("-X", f"{key}={value}")]
-        return [self.python, "-m", "milepost.cli", "serve", *pairs]
+        return [*self.installed.serve, *pairs]
 
 
-def other_milepost(python: str) -> type[MilepostCluster]:
-    """The one that this Python has: another version, to be compared with."""
-    return type("OtherCluster", (MilepostCluster,), {"name": "other", "python": python})
+def other_milepost(installed: Installed) -> type[MilepostCluster]:
+    """Another version, to be compared with."""
+    return type("OtherCluster", (MilepostCluster,), {"name": "other", "installed": installed})
 
 
 class KafkaCluster(Cluster):
