@@ -20,7 +20,7 @@ from milepost.broker.slices import Work, called_back
 from milepost.codec.compression import Codec
 from milepost.coordinator.transactions.transaction import Producer
 from milepost.coordinator.transactions.transaction_admission import NOT_NOW, Admission, answered_to_produce
-from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, RecordValidation
+from milepost.errors import MilepostError, NotEnoughReplicas, RecordValidation
 from milepost.frozen import frozen
 from milepost.log.examination import Examined, is_plain
 from milepost.protocol.error_codes import ErrorCode
@@ -236,6 +236,17 @@ def refuse_topic(topic: ProduceRequest.TopicData, error_code: int) -> ProduceRes
     return ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
 
 
+def refused_partition(index: int, error: MilepostError) -> PartitionResponse:
+    """The answer for a partition that did not take its batch."""
+    response = PartitionResponse(index=index, error_code=error.code, base_offset=-1, error_message=str(error))
+    if isinstance(error, RecordValidation):
+        response.record_errors = [
+            PartitionResponse.RecordError(batch_index=number, batch_index_error_message=text)
+            for number, text in error.record_errors
+        ]
+    return response
+
+
 class Appends:
     """Of one request."""
 
@@ -277,7 +288,7 @@ class Appends:
             return self._missing(name)
         error_code = self._refused.get(name) or check_records(records, request, context)
         if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
-            partition.refused(records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
+            partition.note_refused(records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
         if error_code:
             return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
         examined = None
@@ -287,19 +298,9 @@ class Appends:
             if partition is None:
                 return self._missing(name)
         try:
-            info = replicas.append(name, records, guard=self._guards.get(name), examined=examined, for_all=request.acks == ALL)
-        except RecordValidation as error:
-            errors = [
-                PartitionResponse.RecordError(batch_index=index, batch_index_error_message=text)
-                for index, text in error.record_errors
-            ]
-            return PartitionResponse(
-                index=part.index, error_code=error.code, base_offset=-1, record_errors=errors, error_message=str(error)
-            )
+            info = partition.append(records, guard=self._guards.get(name), examined=examined, for_all=request.acks == ALL)
         except MilepostError as error:
-            if isinstance(error, NotLeaderOrFollower | NotEnoughReplicas):
-                partition.refused(records, error)
-            return PartitionResponse(index=part.index, error_code=error.code, base_offset=-1, error_message=str(error))
+            return refused_partition(part.index, error)
         response = PartitionResponse(
             index=part.index,
             error_code=ErrorCode.NONE,
