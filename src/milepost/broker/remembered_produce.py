@@ -25,7 +25,7 @@ import struct
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from milepost.broker.apis.produce import PartitionResponse, refused_partition
+from milepost.broker.produce.partition_answers import PartitionResponse, refused_partition
 from milepost.broker.produce_shortcut import ProduceShortcut
 from milepost.broker.response_errors import count_errors
 from milepost.codec.compression import Codec
