@@ -359,7 +359,7 @@ def test_latest_for_read_committed_is_the_last_stable_offset(wire, topic, broker
     def append() -> None:
         """The coordinator has confirmed the transaction."""
         guard = partition.log.start_verification(9, 0, 0)
-        broker.replicas.append_to(partition, open_transaction, guard=guard)
+        partition.append(open_transaction, guard=guard)
 
     on_loop(broker, append)
     assert list_offset(wire, -1, isolation_level=1).offset == 1

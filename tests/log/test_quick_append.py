@@ -31,9 +31,9 @@ def module(request: pytest.FixtureRequest) -> ModuleType:
 
 def quickly(module: ModuleType, log: Log, data: bytes, leader_epoch: int = 0) -> int:
     buffer = bytearray(data)
-    offset = module.append_quickly(log, memoryview(buffer), leader_epoch)
+    info = module.append_fast(log, memoryview(buffer), leader_epoch)
     assert buffer == data, "the caller's batch is as it was"
-    return offset
+    return NOT_ORDINARY if info is None else info.first_offset
 
 
 def begun(directory: Path, *batches: bytes, **config) -> Log:
@@ -233,7 +233,7 @@ def test_random_batches_leave_the_same_log_either_way(module, tmp_path, seed):
 
 def given_quickly(module: ModuleType, log: Log, data: bytes) -> bool:
     buffer = bytearray(data)
-    is_done = module.append_given_quickly(log, memoryview(buffer))
+    is_done = module.append_fast_as_follower(log, memoryview(buffer))
     assert buffer == data
     return is_done
 
@@ -260,7 +260,7 @@ def test_random_batches_of_a_leader_leave_the_same_log_either_way(module, tmp_pa
 @pytest.mark.parametrize("data", [produced(1)[:61], memoryview(placed(produced(1), 1))], ids=["short", "read-only"])
 def test_what_cannot_be_a_batch_of_a_receive_buffer_is_left_to_the_plain_way(module, tmp_path, data):
     with begun(tmp_path) as log:
-        assert not module.append_given_quickly(log, data)
+        assert not module.append_fast_as_follower(log, data)
         assert log.end_offset == 1
 
 

@@ -7,17 +7,24 @@ from typing import Any
 import pytest
 
 from milepost.clock import ManualClock
-from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSequence
+from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSequence
 from milepost.log.open import open_log
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.record.batch import RecordBatch
 from milepost.record.sequence import MAX_SEQUENCE
 from milepost.replica.leadership import LeaderState
+from milepost.replica.partition import Partition
 from milepost.replica.refused_batches import MOST_PRODUCERS, OVERTAKING_MS, is_behind
 from milepost.replica.replicated import ReplicatedPartition
 from tests.log.making import idempotent, placed
 
 STATE = LeaderState(0, frozenset({1, 2}), (1, 2), 0)
+
+
+class Unobserved:
+    def appended(self, partition: Partition, size: int, records: int) -> None: ...
+
+    def refused(self, partition: Partition, data: Any, error: MilepostError) -> None: ...
 
 
 class Changer:
@@ -30,19 +37,14 @@ class Changer:
 @pytest.fixture
 def partition(tmp_path):
     with open_log(str(tmp_path / "visits-0"), mode="a", clock=ManualClock(1_000_000)) as log:
-        partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), ManualClock(1_000_000))
+        partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), ManualClock(1_000_000), Unobserved())
         partition.lead(STATE, Changer(), 10_000)
         yield partition
 
 
 def produce(partition: ReplicatedPartition, sequence: int, **fields: Any) -> int:
-    """As the handler does; the offset."""
-    data = idempotent(sequence, 1, **fields)
-    try:
-        return partition.append(data).first_offset
-    except (NotLeaderOrFollower, NotEnoughReplicas) as error:
-        partition.refused(data, error)
-        raise
+    """The offset."""
+    return partition.append(idempotent(sequence, 1, **fields)).first_offset
 
 
 def refuse(partition: ReplicatedPartition, sequence: int, **fields: Any) -> None:
@@ -60,14 +62,14 @@ def test_batches_behind_one_that_a_suspended_leader_refused_wait_for_it(partitio
     assert [produce(partition, number) for number in (1, 2, 3)] == [1, 2, 3]
 
 
-def test_short_way_that_is_tried_first_costs_no_turn(partition):
+def test_asking_before_it_is_refused_costs_no_turn(partition):
     produce(partition, 0)
     partition.suspend()
     refuse(partition, 1)
     partition.confirm(STATE)
     for number in (2, 3, 4, 5):
         with pytest.raises(NotLeaderOrFollower):
-            partition.append(idempotent(number, 1))
+            partition._refused.check(RecordBatch(idempotent(number, 1)))
         refuse(partition, number)
     assert [produce(partition, number) for number in (1, 2, 3, 4, 5)] == [1, 2, 3, 4, 5]
 
@@ -111,7 +113,7 @@ def test_first_batch_of_a_producer_that_was_refused_comes_first_all_the_same(par
 
 def test_batch_behind_one_refused_for_want_of_replicas_gets_the_same_error(partition):
     produce(partition, 0)
-    partition.refused(idempotent(1, 1), NotEnoughReplicas("1 replicas are in sync"))
+    partition.note_refused(idempotent(1, 1), NotEnoughReplicas("1 replicas are in sync"))
     with pytest.raises(NotEnoughReplicas, match="sequence 1 must come first"):
         produce(partition, 2)
 

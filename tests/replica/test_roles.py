@@ -46,7 +46,7 @@ class World:
         self.clock = ManualClock(1_000_000)
         self.changer = Changer()
         self.replicas = ReplicaManager(None, Timers(), 1)  # type: ignore[arg-type]
-        self.partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), self.clock)
+        self.partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), self.clock, self.replicas)
         self.replicas.partitions[NAME] = self.partition
         fetchers = SimpleNamespace(remove=lambda name: None, follow=lambda partition: None)
         self.roles = Roles(self.replicas, fetchers, self.changer, self.clock, lambda: LAG, lambda: 1)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from milepost.broker.clustered import ClusteredBroker
-from milepost.broker.record_examiner import RecordExaminer
+from milepost.broker.produce.record_examiner import RecordExaminer
 from milepost.client.versions import api_of
 from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint

@@ -25,7 +25,7 @@ from milepost.broker.internal_topics.coordinator_log import InternalTopic, confi
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.transaction_markers import MarkerWriter
 from milepost.broker.maintenance import Housekeeping
-from milepost.broker.record_examiner import RecordExaminer
+from milepost.broker.produce.record_examiner import RecordExaminer
 from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
 from milepost.broker.telemetry.metered_disk import MeteredDisk

@@ -16,7 +16,7 @@ A frame as it lies in the buffer, and an answer:
 
 from __future__ import annotations
 
-from milepost.log.quick_append import append_quickly
+from milepost.log.quick_append import append_fast
 
 try:
     import cython
@@ -126,9 +126,10 @@ class ProduceShortcut:
                 start = _start_of_records(octets, at + 12 + prefix_size, stop, tail_size > 0)
                 if start < 0 or stop - start < 61 or octets[start + 22] & 7 == ZSTD:
                     break
-                offset = append_quickly(log, view[start:stop], leader_epoch)
-                if offset < 0:
+                info = append_fast(log, view[start:stop], leader_epoch)
+                if info is None:
                     break
+                offset = info.first_offset
                 for index in range(4):
                     answer[4 + index] = octets[at + 8 + index]
                 _put_int64(answer, numbers_at, offset)

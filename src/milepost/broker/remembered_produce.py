@@ -22,20 +22,22 @@ connections: a producer sends to several partitions in turn, and comes back.
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from milepost.broker.produce.partition_answers import PartitionResponse, refused_partition
 from milepost.broker.produce_shortcut import ProduceShortcut
 from milepost.broker.response_errors import count_errors
 from milepost.codec.compression import Codec
 from milepost.config.definition import LONG_MAX
 from milepost.errors import MilepostError
 from milepost.log.examination import examine_quickly, is_plain
-from milepost.log.quick_append import IS_COMPILED, append_quickly
+from milepost.log.quick_append import IS_COMPILED
+from milepost.log.validation import TakesLong
 from milepost.protocol import frames
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ProduceRequest, ProduceResponse
-from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, NO_TIMESTAMP, TRANSACTIONAL_FLAG
+from milepost.record.batch import CODEC_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts as Broker
@@ -214,36 +216,28 @@ class RememberedProduce:
             return False
         if records[22] & TRANSACTIONAL_FLAG or records[22] & CODEC_MASK == Codec.ZSTD:
             return False
-        try:
-            if self.patience is not None:
-                self.partition.ensure_enough_replicas()
-            numbers, end_offset = self._append(records, broker)
-        except MilepostError:
-            return False
+        log, examined = self.partition.log, None
+        if not is_plain(log.validator, records):
+            # The plain way has time for what is not quick.
+            budget = broker.record_examiner.budget(len(records))
+            try:
+                examined = examine_quickly(log.validator, records, log.clock.now_ms(), budget)
+            except TakesLong:
+                return False
         request.meter = self._meter
+        try:
+            info = self.partition.append(records, examined=examined, for_all=self.patience is not None)
+        except MilepostError as error:
+            nothing = self._answer(bytes(frame[4:8]), (0, -1, -1))
+            self._answer_partition(request, nothing, lambda part, error=error: refused_partition(part.index, error))  # type: ignore[misc]
+            return True
+        numbers, end_offset = (info.first_offset, info.log_append_time, info.log_start_offset), info.last_offset + 1
         answer = self._answer(bytes(frame[4:8]), numbers)
         if self.partition.is_solo or self.patience is None:
             self.send(request, answer)
         else:
             AwaitedAnswer(self, request, answer, end_offset).wait(broker, self.patience)
         return True
-
-    def _append(self, records: memoryview, broker: Broker) -> tuple[tuple[int, int, int], int]:
-        """What the answer says, and where the batch ends."""
-        partition = self.partition
-        log = partition.log
-        if IS_COMPILED and not partition.is_solo and not records.readonly and not partition.fault():
-            first_offset = append_quickly(log, records, partition.leader_epoch)
-            if first_offset >= 0:
-                broker.replicas.appended(partition, len(records), log.end_offset - first_offset)
-                return (first_offset, NO_TIMESTAMP, log.start_offset), log.end_offset
-        examined = None
-        if not is_plain(log.validator, records):
-            # Raises what ends this way where that is not quick: the plain way has time for it.
-            budget = broker.record_examiner.budget(len(records))
-            examined = examine_quickly(log.validator, records, log.clock.now_ms(), budget)
-        info = broker.replicas.append_to(partition, records, examined=examined)
-        return (info.first_offset, info.log_append_time, info.log_start_offset), info.last_offset + 1
 
     def _answer(self, correlation_id: bytes, numbers: tuple[int, int, int]) -> bytes:
         encoded = self._numbers(*numbers) if self._with_start else self._numbers(*numbers[:2])
@@ -255,9 +249,19 @@ class RememberedProduce:
 
     def refuse(self, request: Request, answer: bytes, error_code: int) -> None:
         """Another answer instead, which says why."""
+
+        def refused(part: PartitionResponse) -> PartitionResponse:
+            part.error_code, part.base_offset = error_code, -1
+            return part
+
+        self._answer_partition(request, answer, refused)
+
+    def _answer_partition(
+        self, request: Request, answer: bytes, changed: Callable[[PartitionResponse], PartitionResponse]
+    ) -> None:
         correlation_id, response = frames.decode_response(KEY, self._version, answer[4:])
-        part = response.responses[0].partition_responses[0]
-        part.error_code, part.base_offset = error_code, -1
+        topic = response.responses[0]
+        topic.partition_responses = [changed(topic.partition_responses[0])]
         count_errors(response, self._meter.errors)
         request.send((frames.encode_response(KEY, self._version, correlation_id, response),))
 

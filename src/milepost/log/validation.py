@@ -87,7 +87,7 @@ class Validator:
         # The per-append profile notes the record, not the batch, that brought the largest timestamp.
         self.exact_time_offset = exact_time_offset
         # Nothing to change in a batch but its offset and epoch, no key to look for, nothing to wait for: see `quick_append`.
-        self.is_ordinary = (
+        self.takes_fast_path = (
             self.keeps_codec and not (self.stamps or self.is_compacted or exact_time_offset) and config.flush_messages == LONG_MAX
         )
 

@@ -12,7 +12,7 @@ import logging
 from typing import Any
 
 from milepost.log.log import Log
-from milepost.log.quick_append import IS_COMPILED, append_given_quickly
+from milepost.log.quick_append import IS_COMPILED, append_fast_as_follower
 from milepost.replica.fetch_session import Position
 
 logger = logging.getLogger("milepost.replica")
@@ -86,7 +86,7 @@ class Following:
         size = 0
         if part.records is not None and len(part.records):
             size = len(part.records)
-            if not (IS_COMPILED and append_given_quickly(log, part.records)):
+            if not (IS_COMPILED and append_fast_as_follower(log, part.records)):
                 log.append_as_follower(part.records)
         self.lag = max(0, part.high_watermark - log.end_offset)
         committed = min(part.high_watermark, log.end_offset)

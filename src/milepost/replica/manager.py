@@ -49,7 +49,9 @@ class ReplicaManager:
         if partition is None:
             log = self.logs.create(name, topic_id=topic_id_text)
             log.update_high_watermark(log.end_offset)
-            partition = self.partitions[name] = Partition(log, topic_id, self.node_id, self.topic_metrics.of(name.topic))
+            partition = self.partitions[name] = Partition(
+                log, topic_id, self.node_id, self.topic_metrics.of(name.topic), self
+            )
         return partition
 
     def drop(self, name: TopicPartition) -> None:
@@ -71,37 +73,21 @@ class ReplicaManager:
         *,
         for_all: bool = False,
     ) -> AppendInfo:
-        """Append to a partition that is known to be here, and wake whoever waits for it. `for_all`: only if enough replicas are in sync."""
-        partition = self.partitions[name]
-        try:
-            if for_all:
-                partition.ensure_enough_replicas()
-            return self.append_to(partition, data, origin, guard, examined)
-        except MilepostError as error:
-            count_refusal(error, data, partition.topic_metrics, self.topic_metrics)
-            raise
+        """Append to a partition that is known to be here (`Partition.append`)."""
+        return self.partitions[name].append(data, origin, guard, examined, for_all=for_all)
 
-    def append_to(
-        self,
-        partition: Partition,
-        data: ReadableBuffer,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
-        examined: Examined | None = None,
-    ) -> AppendInfo:
-        info = partition.append(data, origin, guard, examined)
+    def appended(self, partition: Partition, size: int, records: int) -> None:
+        """A batch was appended to a partition's log: count it, and wake whoever waits for it."""
         if partition.log.is_flush_awaited:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
-        self.appended(partition, len(data), info.last_offset - info.first_offset + 1)
-        return info
-
-    def appended(self, partition: Partition, size: int, records: int) -> None:
-        """A batch was appended to a partition's log: wake whoever waits for it."""
         is_more_committed = partition.advance()
         self.count_appends(partition, 1, size, records)
         if is_more_committed:
             self.purgatory.check(partition.committed_key)
+
+    def refused(self, partition: Partition, data: ReadableBuffer, error: MilepostError) -> None:
+        count_refusal(error, data, partition.topic_metrics, self.topic_metrics)
 
     def _flushed(self, partition: Partition) -> None:
         log = partition.log

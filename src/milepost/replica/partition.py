@@ -1,4 +1,4 @@
-"""One partition on this broker: its log, who leads it, and what consumers may read.
+"""One partition on this broker: its log, who leads it, what consumers may read, and the one way into its log (`append`).
 
 With one replica the broker is the leader and the whole in-sync set, so the high watermark is the log end; or the end of what is
 durable, where `flush.messages` asks for that. In a cluster a partition is a `ReplicatedPartition`.
@@ -7,9 +7,9 @@ durable, where `flush.messages` asks for that. In a cluster a partition is a `Re
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from milepost.errors import NotEnoughReplicas, NotLeaderOrFollower
+from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
 from milepost.log.log import Log
@@ -23,11 +23,23 @@ if TYPE_CHECKING:
     from milepost.files.types import ReadableBuffer
 
 
+CLIENT = AppendOrigin.CLIENT
+
+
+class AppendObserver(Protocol):
+    """What every append to any partition of a broker is followed by: it is counted, and who waits for it is woken."""
+
+    def appended(self, partition: Partition, size: int, records: int) -> None: ...
+
+    def refused(self, partition: Partition, data: ReadableBuffer, error: MilepostError) -> None: ...
+
+
 class Partition:
     is_solo = True
     """Whether an append is all it takes: nobody else has to have it, and nobody can take the leadership away."""
 
-    def __init__(self, log: Log, topic_id: bytes, leader_id: int, topic_metrics: TopicMetrics):
+    def __init__(self, log: Log, topic_id: bytes, leader_id: int, topic_metrics: TopicMetrics, observer: AppendObserver):
+        self._observer = observer
         self.log = log
         self.topic_id = topic_id
         self.leader_id = leader_id
@@ -68,22 +80,52 @@ class Partition:
         """What to tell a producer who wants all in-sync replicas to have everything before `end_offset`; None: not yet."""
         return ErrorCode.NONE
 
-    def ensure_enough_replicas(self) -> None:
-        """Before an append that all in-sync replicas must have."""
+    # Appending.
 
-    def refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
-        """A batch was refused for a reason that may soon be over."""
+    @property
+    def has_followers(self) -> bool:
+        """Whether other replicas must have an append before it is acknowledged with acks=all."""
+        return False
 
     def append(
         self,
         data: ReadableBuffer,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = CLIENT,
         guard: VerificationGuard | None = None,
         examined: Examined | None = None,
+        *,
+        for_all: bool = False,
+    ) -> AppendInfo:
+        """Append one batch as the leader: the one way into the log for clients, coordinators and markers.
+
+        Asked in this order: is it led here, is this broker fenced, was a batch before this one refused, are enough replicas in sync
+        (`for_all`: acks=all); then the log decides, under the guard of a transaction that begins here. Counted whether it is appended
+        or refused.
+        """
+        try:
+            info = self._append(data, origin, guard, examined, for_all)
+        except MilepostError as error:
+            if origin is CLIENT and isinstance(error, NotLeaderOrFollower | NotEnoughReplicas):
+                self.note_refused(data, error)
+            self._observer.refused(self, data, error)
+            raise
+        self._observer.appended(self, len(data), info.last_offset - info.first_offset + 1)
+        return info
+
+    def _append(
+        self,
+        data: ReadableBuffer,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        examined: Examined | None,
+        for_all: bool,
     ) -> AppendInfo:
         return self.log.append_as_leader(
             data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard, examined=examined
         )
+
+    def note_refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
+        """A client's batch was refused for a reason that may soon be over: those sent behind it are to be refused alike."""
 
     def advance(self) -> bool:
         """After an append: whether others than those who wait for the append itself have something to read now."""

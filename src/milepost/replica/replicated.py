@@ -24,7 +24,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.record.batch import RecordBatch
 from milepost.replica.leadership import IsrChanger, Leadership, LeaderState
 from milepost.replica.metadata import NO_LEADER
-from milepost.replica.partition import Partition
+from milepost.replica.partition import CLIENT, AppendObserver, Partition
 from milepost.replica.purgatory import COMMITTED
 from milepost.replica.refused_batches import OVERTAKING_MS, RefusedBatches
 
@@ -44,9 +44,10 @@ class ReplicatedPartition(Partition):
         broker_id: int,
         topic_metrics: TopicMetrics,
         clock: Clock,
+        observer: AppendObserver,
         is_fenced: Callable[[], bool] = lambda: False,
     ):
-        super().__init__(log, topic_id, NO_LEADER, topic_metrics)
+        super().__init__(log, topic_id, NO_LEADER, topic_metrics, observer)
         self._is_fenced = is_fenced
         self._committed_key = (COMMITTED, log.partition)
         self.is_suspended = False
@@ -119,17 +120,24 @@ class ReplicatedPartition(Partition):
 
     # Appending.
 
-    def append(
+    @property
+    def has_followers(self) -> bool:
+        return self.leadership is None or bool(self.leadership.remote)
+
+    def _append(
         self,
         data: ReadableBuffer,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
-        examined: Examined | None = None,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        examined: Examined | None,
+        for_all: bool,
     ) -> AppendInfo:
         if self.leadership is None or self.fault():
             raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
-        if self._refused and origin is AppendOrigin.CLIENT:
+        if self._refused and origin is CLIENT:
             self._refused.check(RecordBatch(data))
+        if for_all:
+            self._ensure_enough_replicas(self.leadership)
         try:
             return self.log.append_as_leader(
                 data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard, examined=examined
@@ -145,7 +153,7 @@ class ReplicatedPartition(Partition):
     def advance(self) -> bool:
         return self.leadership is not None and self.leadership.advance(self.clock.now_ms())
 
-    def refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
+    def note_refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
         self._refused.note(RecordBatch(data), error)
 
     def acknowledgement(self, end_offset: int) -> int | None:
@@ -153,9 +161,7 @@ class ReplicatedPartition(Partition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.leadership.acknowledgement(end_offset, self.log.config.min_insync_replicas)
 
-    def ensure_enough_replicas(self) -> None:
+    def _ensure_enough_replicas(self, leadership: Leadership) -> None:
         least = self.log.config.min_insync_replicas
-        if self.leadership is not None and not self.leadership.may_append(least):
-            raise NotEnoughReplicas(
-                f"{self.name}: {len(self.leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}"
-            )
+        if not leadership.may_append(least):
+            raise NotEnoughReplicas(f"{self.name}: {len(leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}")

@@ -121,7 +121,13 @@ class Roles:
             self._set_stray_aside(name, text)
             log = self.replicas.logs.create(name, topic_id=text)
             partition = ReplicatedPartition(
-                log, topic_id, self.broker_id, self.replicas.topic_metrics.of(name.topic), self.clock, self.is_fenced
+                log,
+                topic_id,
+                self.broker_id,
+                self.replicas.topic_metrics.of(name.topic),
+                self.clock,
+                self.replicas,
+                self.is_fenced,
             )
             self.replicas.partitions[name] = partition
         assert isinstance(partition, ReplicatedPartition)

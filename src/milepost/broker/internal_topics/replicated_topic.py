@@ -31,8 +31,7 @@ class ReplicatedTopic(InternalTopic):
             done(self._broker.missing_partition(name))
             return
         try:
-            hosted.ensure_enough_replicas()
-            info = replicas.append(name, batch, AppendOrigin.COORDINATOR, guard)
+            info = hosted.append(batch, AppendOrigin.COORDINATOR, guard, for_all=True)
         except MilepostError as error:
             done(error.code)
             return

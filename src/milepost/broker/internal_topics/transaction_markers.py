@@ -81,9 +81,7 @@ class MarkerWriter:
 
     def _write(self, partition: Partition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
         """Append the marker; the end of the log behind it."""
-        broker = self._broker
-        partition.ensure_enough_replicas()
         data = end_transaction_batch(
-            marker, offset=0, timestamp=broker.clock.now_ms(), producer_id=producer_id, producer_epoch=producer_epoch
+            marker, offset=0, timestamp=self._broker.clock.now_ms(), producer_id=producer_id, producer_epoch=producer_epoch
         )
-        return broker.replicas.append(partition.name, data, AppendOrigin.COORDINATOR).last_offset + 1
+        return partition.append(data, AppendOrigin.COORDINATOR, for_all=True).last_offset + 1

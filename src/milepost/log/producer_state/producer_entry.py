@@ -122,11 +122,11 @@ class ProducerEntry:
                 return known
         return None
 
-    def expects(self, epoch: int, sequence: int) -> bool:
-        """Whether a batch that is in no transaction simply goes on behind the last one. False decides nothing."""
+    def expects(self, epoch: int, sequence: int, is_transactional: bool) -> bool:
+        """Whether a batch simply goes on behind the last one, in the open transaction or with none open. False decides nothing."""
         return (
             epoch == self.epoch
-            and self.current_txn_first_offset is None
+            and (self.current_txn_first_offset is not None) == is_transactional
             and bool(self.batches)
             and self.batches[-1].last_sequence + 1 == sequence
         )

@@ -1,0 +1,1 @@
+"""Produce: the ways in (`handler`, `frames`), the one wait (`pending`), and who asks before a transaction starts (`admission`)."""
