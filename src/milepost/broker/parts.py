@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from milepost.broker.fetch.session_cache import FetchSessions
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.internal_topics.coordinators import Coordinators
-    from milepost.broker.record_examiner import RecordExaminer
+    from milepost.broker.produce.record_examiner import RecordExaminer
     from milepost.broker.slices import Slices
     from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
     from milepost.broker.topic_changes import TopicChanges
