@@ -20,6 +20,7 @@ from milepost.broker.broker import Broker
 from milepost.broker.internal_topics.coordinator_log import Done, InternalTopic
 from milepost.broker.read_only import ReadOnlyDispatcher
 from milepost.broker.topology import alone
+from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
 from milepost.cluster.attached import AttachedCluster
 from milepost.config.broker import BrokerConfig
@@ -70,7 +71,7 @@ class AttachedBroker(Broker):
         self.logs.open_directories()
         directories = [directory.path for directory in self.logs.directories]
         self.cluster = self.solo = AttachedCluster(directories, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
-        self.topology = alone.topology(self, self.cluster)
+        self.topology = alone.topology(self, self.cluster, AloneTopics(self, self.cluster))
         self.logs.topics = {name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.stored.items()}
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)

@@ -29,9 +29,9 @@ from milepost.broker.record_examiner import RecordExaminer
 from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
 from milepost.broker.telemetry.metered_disk import MeteredDisk
-from milepost.broker.topic_changes import TopicChanges
 from milepost.broker.topic_errors import InvalidTopic, TopicExists, colliding
 from milepost.broker.topology import alone
+from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster
@@ -96,7 +96,6 @@ class Broker:
             self.rng,
             self.config.milepost_fetch_session_cache_partitions,
         )
-        self.topic_changes = TopicChanges(self)
         self.write_markers: WriteMarkers = MarkerWriter(self)
         self.request_metrics = RequestMetricsTable()
         self.metrics_endpoint: MetricsEndpoint | None = None
@@ -147,7 +146,8 @@ class Broker:
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
         self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id, self.logs.scheduler)
-        self.topology = alone.topology(self, self.solo)
+        topics = AloneTopics(self, self.solo)
+        self.topology = alone.topology(self, self.solo, topics)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
         self.logs.topics = self.settings_of_topics(self.config)
         self.logs.load_directories()
@@ -165,7 +165,7 @@ class Broker:
             self.config.transaction_state_log_num_partitions,
             configs_of_transactions(self.config, min_isr=1),
         )
-        self.topic_changes.finish_deletions()
+        topics.finish_deletions()
         known = {*self.cluster.topics, *self.cluster.leaving}
         self.taken_over = self.solo.adopt(
             ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
@@ -174,7 +174,7 @@ class Broker:
         for topic in self.cluster.topics.values():
             self._host(topic)
         self._start_coordinators()
-        take_over(self, self.taken_over)
+        take_over(self, self.solo, self.taken_over)
         apply(self)
 
     def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]:
@@ -230,7 +230,7 @@ class Broker:
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, internal: bool = False
     ) -> TopicState:
-        """A new topic at once, for who cannot wait as clients do (`topic_changes`). Raises what CreateTopics answers."""
+        """A new topic at once, for who cannot wait as clients do (`topology/alone_topics`). Raises what CreateTopics answers."""
         self.solo.settle()
         self.ensure_new_topic(name)
         settings = LogConfig.parse(configs or {}, self.config)

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 from milepost.broker import follower_fetches, remembered_fetch
 from milepost.broker.apis.fetch import refuse_follower
 from milepost.broker.broker import Broker
-from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_dispatch import ClusterDispatcher
-from milepost.broker.cluster_topics import ClusterTopics
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.fetcher_settings import fetcher_settings
@@ -32,6 +30,7 @@ from milepost.broker.internal_topics.transaction_verification import ask_coordin
 from milepost.broker.nearest_replica import nearest_replica
 from milepost.broker.peers_in_turn import PeersInTurn
 from milepost.broker.topology import zookeeper
+from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
 from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
@@ -62,8 +61,7 @@ from milepost.replica.fence import Fence
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
-from milepost.replica.metadata import BrokerInfo, Endpoint
-from milepost.replica.metadata_cache import NO_CONTROLLER
+from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
@@ -183,7 +181,7 @@ class ClusteredBroker(Broker):
         self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
         self.leaving = Leaving(self.member, self.link, self.versions, loop)
         self.roles.is_leaving = lambda: self.leaving.is_leaving
-        self.topics = ClusterTopics(self)
+        self.topics = ZooKeeperTopics(self)
         self.settings = ClusterSettings(self)
         self.offsets_topic = ReplicatedTopic(
             self,
@@ -283,17 +281,6 @@ class ClusteredBroker(Broker):
     def is_controller(self) -> bool:
         return self.member.is_controller
 
-    @property
-    def controller_id(self) -> int:
-        """As clients are told: one that is alive, or nobody."""
-        known = self.cluster.controller_id
-        return known if known in self.cluster.brokers else NO_CONTROLLER
-
-    def neighbours(self, listener: str) -> list[tuple[BrokerInfo, Endpoint]]:
-        """All live brokers, and where clients of a listener reach them."""
-        found = [(broker, broker.endpoint(listener)) for broker in self.cluster.brokers.values()]
-        return [(broker, endpoint) for broker, endpoint in found if endpoint is not None]
-
     def take_metadata(self, request: UpdateMetadataRequest) -> None:
         """An UpdateMetadata that is not old."""
         before = self.cluster.brokers
@@ -303,9 +290,9 @@ class ClusteredBroker(Broker):
         self.fetchers.leaders_changed()
         names = {topic.topic_name for topic in request.topic_states}
         names |= {state.topic_name for state in request.ungrouped_partition_states}
-        self.topics.told(names)
+        self.topics.metadata_changed(names)
         if not before:
-            self.replicas.purgatory.check(BROKERS)
+            self.replicas.purgatory.check(zookeeper.BROKERS)
         self.coordinators.topics_changed()
         gone = sorted({name.topic for name in deleted if name.topic not in self.cluster.topics})
         if gone:

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from milepost.broker.record_examiner import RecordExaminer
     from milepost.broker.slices import Slices
     from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
-    from milepost.broker.topic_changes import TopicChanges
     from milepost.broker.topology.protocols import Topology
     from milepost.clock import Clock
-    from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import ClusterView
     from milepost.config.broker import BrokerConfig
     from milepost.config.topic import LogConfig
@@ -106,10 +104,6 @@ class Parts(Protocol):
 
     # Topics.
 
-    @property
-    def solo(self) -> SoloCluster: ...
-    @property
-    def topic_changes(self) -> TopicChanges: ...
     def ensure_new_topic(self, name: str) -> None:
         """That a topic of this name could be made."""
 

@@ -23,9 +23,11 @@ The world changes at a `yield`: a topic is deleted, a log closed. Look things up
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from milepost.broker.gathering import Gathering
 
 if TYPE_CHECKING:
     from milepost.loop import Loop
@@ -56,6 +58,25 @@ def called_back(begin: Callable[[Callable[[T], None]], object]) -> Work[T]:
             resume()
 
     begin(done)
+    if not results:
+        yield resumes.append
+    return results[0]
+
+
+def gathered(begins: Sequence[Callable[[Callable[[T], None]], object]]) -> Work[list[T]]:
+    """What each of them gives to its callback, in their order, as soon as all of them have."""
+    results: list[list[T]] = []
+    resumes: list[Resume] = []
+
+    def done(parts: list[T]) -> None:
+        results.append(parts)
+        for resume in resumes:
+            resume()
+
+    gathering = Gathering[T](len(begins), done)
+    for place, begin in enumerate(begins):
+        begin(partial(gathering.put, place))
+        yield
     if not results:
         yield resumes.append
     return results[0]

@@ -6,20 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
-from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Reassignment, Topology
+from milepost.broker.topology.alone_configs import AloneConfigs, AloneQuotas
+from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Topology
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
+    from milepost.broker.topology.alone_topics import AloneTopics
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import TopicState
-    from milepost.topic_partition import TopicPartition
 
 
-def topology(parts: Parts, cluster: SoloCluster) -> Topology:
+def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topology:
     return Topology(
-        AloneView(parts), AloneProducerIds(), AloneCoordinators(parts), AloneFeatures(parts, cluster), AloneQuotas(), AloneTopics()
+        AloneView(parts),
+        AloneProducerIds(),
+        AloneCoordinators(parts),
+        AloneFeatures(parts, cluster),
+        AloneConfigs(parts, cluster, topics),
+        AloneQuotas(cluster, topics),
+        topics,
     )
 
 
@@ -33,6 +40,9 @@ class AloneView:
 
     def brokers(self, listener: str) -> list[Node]:
         return [Node(self._parts.node_id, *self._parts.advertised(listener), self._parts.config.broker_rack)]
+
+    def hearing(self) -> Work[None]:
+        yield from ()
 
     def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
         """One that is not here has no leader: a client that saw fewer partitions would take their number for that of the topic."""
@@ -74,17 +84,3 @@ class AloneFeatures:
         if changed:
             self._cluster.update_features(changed)
             self._parts.transactions.use_transaction_version(level_of(self._cluster, TRANSACTION_VERSION))
-
-
-class AloneQuotas:
-    def refreshing(self) -> Work[None]:
-        """There is nobody else who could have changed them."""
-        yield from ()
-
-
-class AloneTopics:
-    refusal: int = ErrorCode.NONE
-
-    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
-        """There is nowhere to go."""
-        return {}
