@@ -1,4 +1,4 @@
-"""What handlers of requests in a cluster may use of their broker besides what every broker has (`parts`)."""
+"""What handlers of requests between brokers (`inter_broker`) may use of theirs besides what every broker has (`parts`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for.
+Which APIs are served is the listing of `broker/apis`, without those that only brokers use; a module there is imported when its API is
+first asked for.
 What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
 in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.broker")
 
-ApiHandler = Callable[[Any, Context], Any]
-"""Returns the response, None when it answers by itself or later, or is a generator function (`slices`)."""
+ApiHandler = Callable[..., Any]
+"""Of a request and its context. Returns the response, None when it answers by itself or later, or is a generator function (`slices`)."""
 FETCH = 1
 
 
@@ -49,9 +50,16 @@ def module_name(api: Api) -> str:
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).removeprefix("_")
 
 
-def served_apis() -> dict[int, Api]:
+@cache
+def handled_apis() -> dict[int, Api]:
+    """All that have a handler."""
     present = {module.name for module in pkgutil.iter_modules(apis.__path__)}
     return {api.key: api for api in BY_NAME.values() if module_name(api) in present}
+
+
+def served_apis() -> dict[int, Api]:
+    """Those that are for clients."""
+    return {key: api for key, api in handled_apis().items() if key not in inter_broker.SERVED_IN_A_CLUSTER}
 
 
 class Dispatcher:
@@ -139,8 +147,11 @@ class Dispatcher:
     def handler_of(self, api: Api) -> ApiHandler:
         handler = self._handlers.get(api.key)
         if handler is None:
-            handler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
-            self._handlers[api.key] = handler
+            handler = self._handlers[api.key] = self.import_handler(api)
+        return handler
+
+    def import_handler(self, api: Api) -> ApiHandler:
+        handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
         return handler
 
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
