@@ -68,7 +68,7 @@ class Dispatcher:
         self.served = served_apis()
         self._handlers: dict[int, ApiHandler] = {}
         self._remembered = RememberedProduces()
-        self.slices = Slices(broker, self.failed)
+        self.slices: Slices[Context] = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""

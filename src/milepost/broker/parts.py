@@ -47,7 +47,7 @@ class Dispatching(Protocol):
         """The APIs that have a handler here, by their keys."""
 
     @property
-    def slices(self) -> Slices: ...
+    def slices(self) -> Slices[Any]: ...
 
     def failed(self, context: Any) -> None:
         """Inside of the `except`: the request of this context ends with its connection."""
