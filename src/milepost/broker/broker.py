@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.configs.dynamic_config import apply, in_force
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch_sessions import FetchSessions
@@ -81,6 +82,7 @@ class Broker:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
+        authorizer: Authorizer = EVERYBODY,
     ):
         self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -89,7 +91,7 @@ class Broker:
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
         self.logs = LogManager(self.config, disk=disk or MeteredDisk(), clock=self.clock, rng=self.rng)
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self, authorizer)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             self.clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.dispatch import ApiHandler, Dispatcher, handled_apis
 from milepost.broker.inter_broker import SERVED_IN_A_CLUSTER
 from milepost.broker.remembered_fetch import RememberedFetch
@@ -23,8 +24,8 @@ DESCRIBE_QUORUM = 55
 
 
 class ClusterDispatcher(Dispatcher):
-    def __init__(self, broker: ClusterParts):
-        super().__init__(broker)
+    def __init__(self, broker: ClusterParts, authorizer: Authorizer = EVERYBODY):
+        super().__init__(broker, authorizer)
         self._cluster_parts = broker
         self.served |= {key: api for key, api in handled_apis().items() if key in SERVED_IN_A_CLUSTER}
         del self.served[DESCRIBE_QUORUM]  # as with Kafka and ZooKeeper: the controller is elected, without a quorum

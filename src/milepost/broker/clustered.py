@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import follower_fetches, remembered_fetch
 from milepost.broker.apis.fetch import refuse_follower
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.broker import Broker
 from milepost.broker.cluster_dispatch import ClusterDispatcher
 from milepost.broker.configs.cluster_settings import ClusterSettings
@@ -94,6 +95,7 @@ class ClusteredBroker(Broker):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
+        authorizer: Authorizer = EVERYBODY,
     ):
         super().__init__(config, clock=clock, rng=rng, disk=disk)
         self.versions = protocol_versions(self.config.inter_broker_protocol_version)
@@ -104,7 +106,7 @@ class ClusteredBroker(Broker):
         )
         self.broker_listeners = {self.inter_broker_listener} | ({control} if control else set())
         self.proof = BrokerProof(self.node_id, is_required=self.config.milepost_broker_proof_required)
-        self.dispatcher = ClusterDispatcher(self)
+        self.dispatcher = ClusterDispatcher(self, authorizer)
         self.taken_over = []
 
     # Starting.

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import logging
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker import apis, inter_broker
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.context import Context
 from milepost.broker.remembered_produce import RememberedProduces
 from milepost.broker.slices import Slices, Work
@@ -63,9 +64,10 @@ def served_apis() -> dict[int, Api]:
 
 
 class Dispatcher:
-    def __init__(self, broker: Parts):
+    def __init__(self, broker: Parts, authorizer: Authorizer = EVERYBODY, served: Mapping[int, Api] | None = None):
         self.broker = broker
-        self.served = served_apis()
+        self.authorizer = authorizer
+        self.served = dict(served_apis() if served is None else served)
         self._handlers: dict[int, ApiHandler] = {}
         self._remembered = RememberedProduces()
         self.slices: Slices[Context] = Slices(broker, self.failed)
@@ -106,8 +108,9 @@ class Dispatcher:
             self.failed(context)
 
     def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
-        """Expect more of the kind."""
-        self._remembered.remember(request, body, version, self.broker)
+        """Expect more of the kind, if none of them has to ask."""
+        if self.authorizer.allows_everything:
+            self._remembered.remember(request, body, version, self.broker)
 
     def _decoding(self, api: Api, header: headers.RequestHeader, context: Context) -> Work[None]:
         request = context.request
@@ -152,7 +155,12 @@ class Dispatcher:
 
     def import_handler(self, api: Api) -> ApiHandler:
         handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
-        return handler
+        if self.authorizer.allows_everything:
+            return handler
+        from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need
+
+        guard = GUARDS.get(api.name)
+        return handler if guard is None else guarded(handler, guard, self.authorizer)
 
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
         if api.key != FETCH:
