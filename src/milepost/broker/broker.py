@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-    from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
 
 logger = logging.getLogger("milepost.broker")
@@ -271,10 +270,6 @@ class Broker:
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
 
-    def is_peer(self, channel: Channel) -> bool:
-        """Whether a connection is another broker's: there is none."""
-        return False
-
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         """A fetch that says it is another broker's: there is none."""
         from milepost.broker.apis.fetch import refuse_follower  # which is where this comes from
@@ -285,10 +280,6 @@ class Broker:
         from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
 
         return Alone(self.replicas, self.cluster)
-
-    @property
-    def is_controller(self) -> bool:
-        return True
 
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """A replica that a client in a rack should read from instead; -1: here is best."""
@@ -320,7 +311,7 @@ class Broker:
         return admission is Admission.ADD or self.config.transaction_partition_verification_enable
 
     def allocate_producer_id(self) -> int:
-        return self.solo.allocate_producer_id()
+        return self.topology.producer_ids.take()
 
     def missing_topic(self, name: str) -> int:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

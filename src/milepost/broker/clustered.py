@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from milepost.broker.telemetry.replication_facts import AmongOthers
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
-    from milepost.net.channel import Channel
 
 logger = logging.getLogger("milepost.broker")
 
@@ -279,10 +278,6 @@ class ClusteredBroker(Broker):
         controller = self.member.controller if self.member.is_controller else None
         return controller if controller is not None and controller.is_ready else None
 
-    @property
-    def is_controller(self) -> bool:
-        return self.member.is_controller
-
     def take_metadata(self, request: UpdateMetadataRequest) -> None:
         """An UpdateMetadata that is not old."""
         before = self.cluster.brokers
@@ -337,9 +332,6 @@ class ClusteredBroker(Broker):
 
         return AmongOthers(self)
 
-    def is_peer(self, channel: Channel) -> bool:
-        return channel.broker_id is not None or (not self.proof.is_required and channel.listener in self.broker_listeners)
-
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         if not context.speaks_for(follower_fetches.replica_id_of(request)):
             return refuse_follower(request, context.version)
@@ -369,9 +361,6 @@ class ClusteredBroker(Broker):
         else:
             coordinator = None if known is None else self.cluster.brokers.get(known.leader)
             ask_coordinator(self.peers, coordinator, admission, transactional_id, producer, partitions, answer)
-
-    def allocate_producer_id(self) -> int:
-        return self.producer_ids.take()
 
     # Stopping.
 

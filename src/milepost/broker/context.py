@@ -59,7 +59,7 @@ class Context:
     @property
     def is_broker(self) -> bool:
         """Whether another broker of the cluster asks."""
-        return self.broker.is_peer(self.request.channel)
+        return self.broker.topology.peers.is_broker(self.request.channel)
 
     def speaks_for(self, broker_id: int) -> bool:
         """Whether this very broker asks: one that has proven to be another does not."""

@@ -171,7 +171,7 @@ class Dispatcher:
 
     def _is_forged(self, header: headers.RequestHeader, request: Request) -> bool:
         """A version that only brokers send each other, from somebody who is none of the cluster's."""
-        return inter_broker.is_between_brokers(header) and not self.broker.is_peer(request.channel)
+        return inter_broker.is_between_brokers(header) and not self.broker.topology.peers.is_broker(request.channel)
 
     def _refuse(self, request: Request, header: headers.RequestHeader) -> None:
         if header.api_key == API_VERSIONS:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.log.manager import LogManager
     from milepost.loop import Loop
-    from milepost.net.channel import Channel
     from milepost.net.request_metrics import RequestMetricsTable
     from milepost.net.socket_server import SocketServer
     from milepost.protocol.apis import Api
@@ -135,11 +134,6 @@ class Parts(Protocol):
         """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
 
     # Other brokers.
-
-    @property
-    def is_controller(self) -> bool: ...
-    def is_peer(self, channel: Channel) -> bool:
-        """Whether a connection is another broker's."""
 
     def answer_follower(self, request: FetchRequest, context: Any) -> FetchResponse | None:
         """A fetch that says it is another broker's."""

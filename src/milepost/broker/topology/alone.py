@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from milepost.broker.topology.alone_topics import AloneTopics
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import TopicState
+    from milepost.net.channel import Channel
 
 
 def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topology:
     return Topology(
         AloneView(parts),
-        AloneProducerIds(),
+        NoPeers(),
+        AloneProducerIds(cluster),
         AloneCoordinators(parts),
         AloneFeatures(parts, cluster),
         AloneConfigs(parts, cluster, topics),
@@ -31,6 +33,8 @@ def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topolog
 
 
 class AloneView:
+    is_controller = True
+
     def __init__(self, parts: Parts):
         self._parts = parts
 
@@ -58,9 +62,20 @@ class AloneView:
         )
 
 
+class NoPeers:
+    def is_broker(self, channel: Channel) -> bool:
+        return False
+
+
 class AloneProducerIds:
+    def __init__(self, cluster: SoloCluster):
+        self._cluster = cluster
+
     def when_available(self, ready: Callable[[], object]) -> None:
         ready()
+
+    def take(self) -> int:
+        return self._cluster.allocate_producer_id()
 
 
 class AloneCoordinators:

@@ -1,6 +1,7 @@
 """What a request handler asks of the cluster that its broker belongs to, whatever kind of cluster that is.
 
     view           who is alive, who is controller, who leads what
+    peers          which connections are other brokers'
     producer_ids   ids that no other producer has
     coordinators   where the coordinator of a group or of a transaction is
     features       levels of features, moved
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.cluster.view import TopicState
     from milepost.config.topic import LogConfig
+    from milepost.net.channel import Channel
     from milepost.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -95,6 +97,8 @@ class Growth(NamedTuple):
 
 class View(Protocol):
     @property
+    def is_controller(self) -> bool: ...
+    @property
     def controller_id(self) -> int:
         """As clients are told: of a broker that is alive, or -1."""
 
@@ -106,9 +110,17 @@ class View(Protocol):
         """None where nothing is known of it."""
 
 
+class Peers(Protocol):
+    def is_broker(self, channel: Channel) -> bool:
+        """Whether a connection is another broker's, who may say what only brokers do (`inter_broker`)."""
+
+
 class ProducerIds(Protocol):
     def when_available(self, ready: Callable[[], object]) -> None:
         """Go on when there are producer ids to give away."""
+
+    def take(self) -> int:
+        """One that nobody else has or gets."""
 
 
 class Coordinators(Protocol):
@@ -191,6 +203,7 @@ class Topics(Protocol):
 
 class Topology(NamedTuple):
     view: View
+    peers: Peers
     producer_ids: ProducerIds
     coordinators: Coordinators
     features: Features

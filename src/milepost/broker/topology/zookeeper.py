@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.features import InvalidUpdateVersion
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from milepost.cluster.producer_id_blocks import ProducerIdBlocks
     from milepost.cluster.told import ToldCluster
     from milepost.cluster.view import TopicState
+    from milepost.net.channel import Channel
+    from milepost.replica.broker_proof import BrokerProof
     from milepost.replica.manager import ReplicaManager
     from milepost.replica.purgatory import Purgatory
 
@@ -34,6 +36,10 @@ HEARING_SECONDS = 5.0
 class Clustered(Protocol):
     """What a broker in a cluster has besides what every broker has."""
 
+    @property
+    def proof(self) -> BrokerProof: ...
+    @property
+    def broker_listeners(self) -> set[str]: ...
     @property
     def cluster(self) -> ToldCluster: ...
     @property
@@ -54,7 +60,8 @@ class Clustered(Protocol):
 
 def topology(broker: Clustered) -> Topology:
     return Topology(
-        ToldView(broker.cluster, broker.replicas.purgatory),
+        ToldView(broker.cluster, broker.member, broker.replicas.purgatory),
+        ProvenPeers(broker.proof, broker.broker_listeners),
         broker.producer_ids,
         LeadingCoordinators(broker),
         FixedFeatures(),
@@ -65,9 +72,14 @@ def topology(broker: Clustered) -> Topology:
 
 
 class ToldView:
-    def __init__(self, cluster: ToldCluster, purgatory: Purgatory):
+    def __init__(self, cluster: ToldCluster, member: Member, purgatory: Purgatory):
         self._cluster = cluster
+        self._member = member
         self._purgatory = purgatory
+
+    @property
+    def is_controller(self) -> bool:
+        return self._member.is_controller
 
     @property
     def controller_id(self) -> int:
@@ -97,6 +109,17 @@ class ToldView:
             known.isr,
             known.offline,
         )
+
+
+class ProvenPeers:
+    """Connections that have proven to be a broker's; without a proof, where none is required, those on the listeners for brokers."""
+
+    def __init__(self, proof: BrokerProof, listeners: Collection[str]):
+        self._proof = proof
+        self._listeners = listeners
+
+    def is_broker(self, channel: Channel) -> bool:
+        return channel.broker_id is not None or (not self._proof.is_required and channel.listener in self._listeners)
 
 
 class LeadingCoordinators:
