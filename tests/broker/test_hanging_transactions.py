@@ -12,6 +12,7 @@ import pytest
 
 from milepost.broker.broker import Broker
 from milepost.protocol.messages import WriteTxnMarkersRequest
+from tests.broker.peers import EverybodyIsABroker
 from tests.broker.topics import create, wanted
 from tests.broker.transaction_talk import Producer, Talk
 from tests.clients.java_tools import JavaTools
@@ -66,7 +67,7 @@ def test_an_abort_lets_them_go_on(talk, version):
 
 def test_a_coordinators_commit_shows_its_records(talk, unverified):
     lost = hang(talk)
-    unverified.is_peer = lambda channel: True
+    unverified.topology = unverified.topology._replace(peers=EverybodyIsABroker())
     talk.mark(lost, True, "visits-0")
     talk.log("visits-0")
     assert talk.lines[1:] == ["Fetch visits-0: stable 4 of 4 aborted none"]

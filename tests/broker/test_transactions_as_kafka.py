@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.peers import EverybodyIsABroker
 from tests.broker.transaction_conversation import PARTS
 from tests.broker.transaction_talk import Talk
 from tests.interop.kraft_broker import KraftBroker
@@ -59,7 +60,7 @@ def test_every_part_is_recorded():
 def test_a_conversation_gets_the_answers_of_kafka(brokers, part):
     broker = brokers.start(SETTINGS)
     if part in OF_COORDINATORS:
-        broker.is_peer = lambda channel: True
+        broker.topology = broker.topology._replace(peers=EverybodyIsABroker())
     assert said(broker.bootstrap_servers, part) == recorded()[part]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
-from milepost.broker.cluster_topics import ClusterTopics
+from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
 from milepost.cluster.controller.office import ControllerSettings
 from milepost.cluster.member import Member, MemberSettings
 from milepost.cluster.protocol_versions import LATEST
@@ -241,14 +241,14 @@ def test_topic_that_could_not_be_made_because_the_session_ended_can_be_made_late
     town = Town()
     member = town.join(1)
     alive = SimpleNamespace(brokers={1: SimpleNamespace(rack=None)})
-    topics = ClusterTopics(SimpleNamespace(member=member, cluster=alive, rng=random.Random(1), versions=LATEST))
+    topics = ZooKeeperTopics(SimpleNamespace(member=member, cluster=alive, rng=random.Random(1), versions=LATEST))
     town.sessions[1].cut_off()
-    topics.create_soon("visits", 1, 1, {})
+    topics.create_in_background("visits", 1, 1, {})
     town.turns.advance(SESSION_SECONDS + 1)
     town.sessions[1].reconnect()
     town.turns.advance(1)
     assert "/brokers/topics/visits" not in town.server.nodes
-    topics.create_soon("visits", 1, 1, {})
+    topics.create_in_background("visits", 1, 1, {})
     town.turns.advance(1)
     assert "/brokers/topics/visits" in town.server.nodes
 

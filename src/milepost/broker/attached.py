@@ -1,7 +1,7 @@
 """A broker over directories that stay as they are: copies, backups, or what a running Kafka has.
 
-It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached`), requests that would write are
-refused (`broker/read_only`). Consumers work as ever, in groups too: members and committed offsets live in memory and go with the
+It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached`), and its authorizer denies whatever
+would write (`authorizer.ReadOnly`). Consumers work as ever, in groups too: members and committed offsets live in memory and go with the
 broker. They begin with what `__consumer_offsets` says, if it is attached, and transactions are shown as `__transaction_state` has them:
 none is ended here, however old.
 
@@ -16,10 +16,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.broker.attached_partitions import find_partitions
+from milepost.broker.authorizer import ReadOnly
 from milepost.broker.broker import Broker
+from milepost.broker.dispatch import Dispatcher, served_apis
 from milepost.broker.internal_topics.coordinator_log import Done, InternalTopic
-from milepost.broker.read_only import ReadOnlyDispatcher
 from milepost.broker.topology import alone
+from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
 from milepost.cluster.attached import AttachedCluster
 from milepost.config.broker import BrokerConfig
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from milepost.log.producer_state.verification import VerificationGuard
 
 NEVER = str(2**31 - 1)
+NOT_SERVED = ("AlterPartitionReassignments", "WriteTxnMarkers")
 # Nothing happens because time goes by, and nothing is made because somebody asks for it.
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -63,14 +66,15 @@ class AttachedBroker(Broker):
         given = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         super().__init__(given.override(SETTINGS), clock=clock, rng=rng)
         self.logs = AttachedLogs(self.config, partitions, clock=self.clock, rng=self.rng)
-        self.dispatcher = ReadOnlyDispatcher(self)
+        served = {key: api for key, api in served_apis().items() if api.name not in NOT_SERVED}
+        self.dispatcher = Dispatcher(self, ReadOnly(), served)
         self.write_markers = leave_open
 
     def _load(self) -> None:
         self.logs.open_directories()
         directories = [directory.path for directory in self.logs.directories]
         self.cluster = self.solo = AttachedCluster(directories, self.logs.disk, self.rng, self._cluster_id(), self.node_id)
-        self.topology = alone.topology(self, self.cluster)
+        self.topology = alone.topology(self, self.cluster, AloneTopics(self, self.cluster))
         self.logs.topics = {name: LogConfig.parse(topic.configs, self.config) for name, topic in self.cluster.stored.items()}
         self.logs.load_directories()
         self.replicas = ReplicaManager(self.logs, self.loop, self.node_id)

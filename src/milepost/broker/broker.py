@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.configs.dynamic_config import apply, in_force
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch.session_cache import FetchSessions
@@ -29,9 +30,9 @@ from milepost.broker.produce.record_examiner import RecordExaminer
 from milepost.broker.server_settings import server_settings
 from milepost.broker.taking_over import take_over
 from milepost.broker.telemetry.metered_disk import MeteredDisk
-from milepost.broker.topic_changes import TopicChanges
 from milepost.broker.topic_errors import InvalidTopic, TopicExists, colliding
 from milepost.broker.topology import alone
+from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.clock import Clock, SystemClock
 from milepost.cluster.solo import SoloCluster
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-    from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
 
 logger = logging.getLogger("milepost.broker")
@@ -81,6 +81,7 @@ class Broker:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
+        authorizer: Authorizer = EVERYBODY,
     ):
         self.static_config = config if isinstance(config, BrokerConfig) else BrokerConfig.parse(config)
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -89,14 +90,13 @@ class Broker:
         self.rng = rng or random.Random()
         self.node_id = self.config.broker_id if self.config.node_id is None else self.config.node_id
         self.logs = LogManager(self.config, disk=disk or MeteredDisk(), clock=self.clock, rng=self.rng)
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self, authorizer)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             self.clock,
             self.rng,
             self.config.milepost_fetch_session_cache_partitions,
         )
-        self.topic_changes = TopicChanges(self)
         self.write_markers: WriteMarkers = MarkerWriter(self)
         self.request_metrics = RequestMetricsTable()
         self.metrics_endpoint: MetricsEndpoint | None = None
@@ -147,7 +147,8 @@ class Broker:
         self.logs.open_directories()
         cluster_id, self.node_id = identify(self.logs.directories, self.node_id, self.rng)
         self.cluster = self.solo = SoloCluster(first, self.logs.disk, self.rng, cluster_id, self.node_id, self.logs.scheduler)
-        self.topology = alone.topology(self, self.solo)
+        topics = AloneTopics(self, self.solo)
+        self.topology = alone.topology(self, self.solo, topics)
         self.config = self.logs.config = in_force(self.static_config, self.cluster.broker_configs, self.node_id)
         self.logs.topics = self.settings_of_topics(self.config)
         self.logs.load_directories()
@@ -165,7 +166,7 @@ class Broker:
             self.config.transaction_state_log_num_partitions,
             configs_of_transactions(self.config, min_isr=1),
         )
-        self.topic_changes.finish_deletions()
+        topics.finish_deletions()
         known = {*self.cluster.topics, *self.cluster.leaving}
         self.taken_over = self.solo.adopt(
             ((name, self._topic_id_on_disk(log.directory)) for name, log in self.logs.logs.items() if name.topic not in known),
@@ -174,7 +175,7 @@ class Broker:
         for topic in self.cluster.topics.values():
             self._host(topic)
         self._start_coordinators()
-        take_over(self, self.taken_over)
+        take_over(self, self.solo, self.taken_over)
         apply(self)
 
     def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]:
@@ -230,7 +231,7 @@ class Broker:
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, internal: bool = False
     ) -> TopicState:
-        """A new topic at once, for who cannot wait as clients do (`topic_changes`). Raises what CreateTopics answers."""
+        """A new topic at once, for who cannot wait as clients do (`topology/alone_topics`). Raises what CreateTopics answers."""
         self.solo.settle()
         self.ensure_new_topic(name)
         settings = LogConfig.parse(configs or {}, self.config)
@@ -269,10 +270,6 @@ class Broker:
             for partition in self.partitions_of(topic):
                 partition.log.update_config(settings[topic.name])
 
-    def is_peer(self, channel: Channel) -> bool:
-        """Whether a connection is another broker's: there is none."""
-        return False
-
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         """A fetch that says it is another broker's: there is none."""
         from milepost.broker.fetch.replica_id import refuse_follower  # which is where this comes from
@@ -283,10 +280,6 @@ class Broker:
         from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
 
         return Alone(self.replicas, self.cluster)
-
-    @property
-    def is_controller(self) -> bool:
-        return True
 
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """A replica that a client in a rack should read from instead; -1: here is best."""
@@ -318,7 +311,7 @@ class Broker:
         return admission is Admission.ADD or self.config.transaction_partition_verification_enable
 
     def allocate_producer_id(self) -> int:
-        return self.solo.allocate_producer_id()
+        return self.topology.producer_ids.take()
 
     def missing_topic(self, name: str) -> int:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

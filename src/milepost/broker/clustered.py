@@ -15,10 +15,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.broker import Broker
-from milepost.broker.cluster_apis.metadata import BROKERS
 from milepost.broker.cluster_dispatch import ClusterDispatcher
-from milepost.broker.cluster_topics import ClusterTopics
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.fetch import follower, repeated
@@ -32,6 +31,7 @@ from milepost.broker.internal_topics.transaction_verification import ask_coordin
 from milepost.broker.nearest_replica import nearest_replica
 from milepost.broker.peers_in_turn import PeersInTurn
 from milepost.broker.topology import zookeeper
+from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
 from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
 from milepost.cluster.controller.controller import Controller
@@ -62,8 +62,7 @@ from milepost.replica.fence import Fence
 from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
-from milepost.replica.metadata import BrokerInfo, Endpoint
-from milepost.replica.metadata_cache import NO_CONTROLLER
+from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from milepost.broker.telemetry.replication_facts import AmongOthers
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
-    from milepost.net.channel import Channel
 
 logger = logging.getLogger("milepost.broker")
 
@@ -96,6 +94,7 @@ class ClusteredBroker(Broker):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
+        authorizer: Authorizer = EVERYBODY,
     ):
         super().__init__(config, clock=clock, rng=rng, disk=disk)
         self.versions = protocol_versions(self.config.inter_broker_protocol_version)
@@ -106,7 +105,7 @@ class ClusteredBroker(Broker):
         )
         self.broker_listeners = {self.inter_broker_listener} | ({control} if control else set())
         self.proof = BrokerProof(self.node_id, is_required=self.config.milepost_broker_proof_required)
-        self.dispatcher = ClusterDispatcher(self)
+        self.dispatcher = ClusterDispatcher(self, authorizer)
         self.taken_over = []
 
     # Starting.
@@ -183,7 +182,7 @@ class ClusteredBroker(Broker):
         self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
         self.leaving = Leaving(self.member, self.link, self.versions, loop)
         self.roles.is_leaving = lambda: self.leaving.is_leaving
-        self.topics = ClusterTopics(self)
+        self.topics = ZooKeeperTopics(self)
         self.settings = ClusterSettings(self)
         self.offsets_topic = ReplicatedTopic(
             self,
@@ -279,21 +278,6 @@ class ClusteredBroker(Broker):
         controller = self.member.controller if self.member.is_controller else None
         return controller if controller is not None and controller.is_ready else None
 
-    @property
-    def is_controller(self) -> bool:
-        return self.member.is_controller
-
-    @property
-    def controller_id(self) -> int:
-        """As clients are told: one that is alive, or nobody."""
-        known = self.cluster.controller_id
-        return known if known in self.cluster.brokers else NO_CONTROLLER
-
-    def neighbours(self, listener: str) -> list[tuple[BrokerInfo, Endpoint]]:
-        """All live brokers, and where clients of a listener reach them."""
-        found = [(broker, broker.endpoint(listener)) for broker in self.cluster.brokers.values()]
-        return [(broker, endpoint) for broker, endpoint in found if endpoint is not None]
-
     def take_metadata(self, request: UpdateMetadataRequest) -> None:
         """An UpdateMetadata that is not old."""
         before = self.cluster.brokers
@@ -303,9 +287,9 @@ class ClusteredBroker(Broker):
         self.fetchers.leaders_changed()
         names = {topic.topic_name for topic in request.topic_states}
         names |= {state.topic_name for state in request.ungrouped_partition_states}
-        self.topics.told(names)
+        self.topics.metadata_changed(names)
         if not before:
-            self.replicas.purgatory.check(BROKERS)
+            self.replicas.purgatory.check(zookeeper.BROKERS)
         self.coordinators.topics_changed()
         gone = sorted({name.topic for name in deleted if name.topic not in self.cluster.topics})
         if gone:
@@ -348,9 +332,6 @@ class ClusteredBroker(Broker):
 
         return AmongOthers(self)
 
-    def is_peer(self, channel: Channel) -> bool:
-        return channel.broker_id is not None or (not self.proof.is_required and channel.listener in self.broker_listeners)
-
     def answer_follower(self, request: FetchRequest, context: Context) -> FetchResponse | None:
         if not context.speaks_for(replica_id_of(request)):
             return refuse_follower(request, context.version)
@@ -380,9 +361,6 @@ class ClusteredBroker(Broker):
         else:
             coordinator = None if known is None else self.cluster.brokers.get(known.leader)
             ask_coordinator(self.peers, coordinator, admission, transactional_id, producer, partitions, answer)
-
-    def allocate_producer_id(self) -> int:
-        return self.producer_ids.take()
 
     # Stopping.
 

@@ -21,7 +21,7 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Context:
-    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "request", "version")
+    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "refused", "request", "version")
 
     def __init__(self, broker: Parts, request: Request, header: RequestHeader):
         self.broker = broker
@@ -34,6 +34,8 @@ class Context:
         self.is_long = False
         # What it does is done to the end, whether its client is there or not.
         self.goes_on = False
+        # Part of the answer already: a field, and what stands in it of resources that were denied (`guards`).
+        self.refused: tuple[str, list[Any]] | None = None
 
     def of(self, request: Request, correlation_id: int) -> Context:
         """The same for another request of this kind, from this client."""
@@ -57,7 +59,7 @@ class Context:
     @property
     def is_broker(self) -> bool:
         """Whether another broker of the cluster asks."""
-        return self.broker.is_peer(self.request.channel)
+        return self.broker.topology.peers.is_broker(self.request.channel)
 
     def speaks_for(self, broker_id: int) -> bool:
         """Whether this very broker asks: one that has proven to be another does not."""
@@ -73,6 +75,9 @@ class Context:
 
     def answer(self, response: Any) -> None:
         """Send the response. Once per request, on the loop's thread, at once or later."""
+        if self.refused is not None:
+            field, parts = self.refused
+            setattr(response, field, [*getattr(response, field), *parts])
         if self.is_long:
             self.run(self._answering(response))
             return

@@ -1,6 +1,7 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for.
+Which APIs are served is the listing of `broker/apis`, without those that only brokers use; a module there is imported when its API is
+first asked for.
 What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
 in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 import logging
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker import apis, inter_broker
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.context import Context
 from milepost.broker.remembered_produce import RememberedProduces
 from milepost.broker.slices import Slices, Work
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.broker")
 
-ApiHandler = Callable[[Any, Context], Any]
-"""Returns the response, None when it answers by itself or later, or is a generator function (`slices`)."""
+ApiHandler = Callable[..., Any]
+"""Of a request and its context. Returns the response, None when it answers by itself or later, or is a generator function (`slices`)."""
 FETCH = 1
 
 
@@ -49,18 +51,26 @@ def module_name(api: Api) -> str:
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).removeprefix("_")
 
 
-def served_apis() -> dict[int, Api]:
+@cache
+def handled_apis() -> dict[int, Api]:
+    """All that have a handler."""
     present = {module.name for module in pkgutil.iter_modules(apis.__path__)}
     return {api.key: api for api in BY_NAME.values() if module_name(api) in present}
 
 
+def served_apis() -> dict[int, Api]:
+    """Those that are for clients."""
+    return {key: api for key, api in handled_apis().items() if key not in inter_broker.SERVED_IN_A_CLUSTER}
+
+
 class Dispatcher:
-    def __init__(self, broker: Parts):
+    def __init__(self, broker: Parts, authorizer: Authorizer = EVERYBODY, served: Mapping[int, Api] | None = None):
         self.broker = broker
-        self.served = served_apis()
+        self.authorizer = authorizer
+        self.served = dict(served_apis() if served is None else served)
         self._handlers: dict[int, ApiHandler] = {}
         self._remembered = RememberedProduces()
-        self.slices = Slices(broker, self.failed)
+        self.slices: Slices[Context] = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
@@ -98,8 +108,9 @@ class Dispatcher:
             self.failed(context)
 
     def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
-        """Expect more of the kind."""
-        self._remembered.remember(request, body, version, self.broker)
+        """Expect more of the kind, if none of them has to ask."""
+        if self.authorizer.allows_everything:
+            self._remembered.remember(request, body, version, self.broker)
 
     def _decoding(self, api: Api, header: headers.RequestHeader, context: Context) -> Work[None]:
         request = context.request
@@ -139,9 +150,17 @@ class Dispatcher:
     def handler_of(self, api: Api) -> ApiHandler:
         handler = self._handlers.get(api.key)
         if handler is None:
-            handler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
-            self._handlers[api.key] = handler
+            handler = self._handlers[api.key] = self.import_handler(api)
         return handler
+
+    def import_handler(self, api: Api) -> ApiHandler:
+        handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        if self.authorizer.allows_everything:
+            return handler
+        from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need
+
+        guard = GUARDS.get(api.name)
+        return handler if guard is None else guarded(handler, guard, self.authorizer)
 
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
         if api.key != FETCH:
@@ -152,7 +171,7 @@ class Dispatcher:
 
     def _is_forged(self, header: headers.RequestHeader, request: Request) -> bool:
         """A version that only brokers send each other, from somebody who is none of the cluster's."""
-        return inter_broker.is_between_brokers(header) and not self.broker.is_peer(request.channel)
+        return inter_broker.is_between_brokers(header) and not self.broker.topology.peers.is_broker(request.channel)
 
     def _refuse(self, request: Request, header: headers.RequestHeader) -> None:
         if header.api_key == API_VERSIONS:

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from milepost.broker.produce.record_examiner import RecordExaminer
     from milepost.broker.slices import Slices
     from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
-    from milepost.broker.topic_changes import TopicChanges
     from milepost.broker.topology.protocols import Topology
     from milepost.clock import Clock
-    from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import ClusterView
     from milepost.config.broker import BrokerConfig
     from milepost.config.topic import LogConfig
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.log.manager import LogManager
     from milepost.loop import Loop
-    from milepost.net.channel import Channel
     from milepost.net.request_metrics import RequestMetricsTable
     from milepost.net.socket_server import SocketServer
     from milepost.protocol.apis import Api
@@ -49,7 +46,7 @@ class Dispatching(Protocol):
         """The APIs that have a handler here, by their keys."""
 
     @property
-    def slices(self) -> Slices: ...
+    def slices(self) -> Slices[Any]: ...
 
     def failed(self, context: Any) -> None:
         """Inside of the `except`: the request of this context ends with its connection."""
@@ -106,10 +103,6 @@ class Parts(Protocol):
 
     # Topics.
 
-    @property
-    def solo(self) -> SoloCluster: ...
-    @property
-    def topic_changes(self) -> TopicChanges: ...
     def ensure_new_topic(self, name: str) -> None:
         """That a topic of this name could be made."""
 
@@ -141,11 +134,6 @@ class Parts(Protocol):
         """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
 
     # Other brokers.
-
-    @property
-    def is_controller(self) -> bool: ...
-    def is_peer(self, channel: Channel) -> bool:
-        """Whether a connection is another broker's."""
 
     def answer_follower(self, request: FetchRequest, context: Any) -> FetchResponse | None:
         """A fetch that says it is another broker's."""

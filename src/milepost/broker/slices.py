@@ -23,15 +23,16 @@ The world changes at a `yield`: a topic is deleted, a log closed. Look things up
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from milepost.broker.gathering import Gathering
+from milepost.loop import Loop
 
 if TYPE_CHECKING:
-    from milepost.loop import Loop
     from milepost.net.output_budget import OutputBudget
     from milepost.net.request import Request
-    from milepost.net.socket_server import SocketServer
 
 SLICE_SECONDS = 0.002
 FREE_SLICES = 20
@@ -43,6 +44,37 @@ T = TypeVar("T")
 Work: TypeAlias = Generator[Any, None, T]
 """What a handler that is a generator function returns, and whatever it calls by `yield from`. It yields None or a `Subscribe`; Any, because
 mypy lets a bare `yield` stand for None only in a generator of nothing else."""
+
+
+class Sliced(Protocol):
+    """The request that a work belongs to."""
+
+    is_long: bool
+    goes_on: bool
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def is_connected(self) -> bool: ...
+
+
+S = TypeVar("S", bound=Sliced)
+
+
+class Server(Protocol):
+    @property
+    def output(self) -> OutputBudget: ...
+
+
+class SlicingBroker(Protocol):
+    """Whose loop the slices take turns on; it is there by the time of the first request."""
+
+    @property
+    def loop(self) -> Loop: ...
+
+    @property
+    def server(self) -> Server: ...
 
 
 def called_back(begin: Callable[[Callable[[T], None]], object]) -> Work[T]:
@@ -61,6 +93,25 @@ def called_back(begin: Callable[[Callable[[T], None]], object]) -> Work[T]:
     return results[0]
 
 
+def gathered(begins: Sequence[Callable[[Callable[[T], None]], object]]) -> Work[list[T]]:
+    """What each of them gives to its callback, in their order, as soon as all of them have."""
+    results: list[list[T]] = []
+    resumes: list[Resume] = []
+
+    def done(parts: list[T]) -> None:
+        results.append(parts)
+        for resume in resumes:
+            resume()
+
+    gathering = Gathering[T](len(begins), done)
+    for place, begin in enumerate(begins):
+        begin(partial(gathering.put, place))
+        yield
+    if not results:
+        yield resumes.append
+    return results[0]
+
+
 def at_once(work: Work[T]) -> T:
     """The result of a work that waits for nothing, in one go: where there is little of it."""
     while True:
@@ -71,33 +122,12 @@ def at_once(work: Work[T]) -> T:
             return result
 
 
-class Sliced(Protocol):
-    """A request that is handled in slices (`context`)."""
-
-    is_long: bool
-    goes_on: bool
-
-    @property
-    def is_connected(self) -> bool: ...
-    @property
-    def request(self) -> Request: ...
-
-
-class Running(Protocol):
-    """What is there as soon as a broker has started."""
-
-    @property
-    def loop(self) -> Loop: ...
-    @property
-    def server(self) -> SocketServer: ...
-
-
-class Slices:
-    def __init__(self, broker: Running, failed: Callable[[Any], object]):
+class Slices(Generic[S]):
+    def __init__(self, broker: SlicingBroker, failed: Callable[[S], object]):
         """`failed` is told, inside of the `except`, whose work raised something."""
         self._broker = broker
         self._failed = failed
-        self._suspended: dict[Work[None], Sliced] = {}
+        self._suspended: dict[Work[None], S] = {}
         # How many slices each of them has had; those that are longest are few at a time, and others of their kind wait for them.
         self._slices: Counter[Work[None]] = Counter()
         self._going_on: set[Work[None]] = set()
@@ -109,7 +139,7 @@ class Slices:
         """How many requests wait for their next slice."""
         return len(self._suspended)
 
-    def run(self, work: Work[None], context: Sliced) -> None:
+    def run(self, work: Work[None], context: S) -> None:
         """Do the work of a request, as far as one slice goes, and see to the rest of it."""
         if not self._is_done_after_slice(work, context):
             self._suspended[work] = context
@@ -157,7 +187,7 @@ class Slices:
     def _output(self) -> OutputBudget:
         return self._broker.server.output
 
-    def _is_done_after_slice(self, work: Work[None], context: Sliced) -> bool:
+    def _is_done_after_slice(self, work: Work[None], context: S) -> bool:
         loop = self._broker.loop
         monotonic = loop.monotonic
         start = now = monotonic()

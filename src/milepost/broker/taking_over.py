@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
+    from milepost.cluster.solo import SoloCluster
 
 
-def take_over(broker: Parts, topics: list[str]) -> None:
+def take_over(broker: Parts, cluster: SoloCluster, topics: list[str]) -> None:
     """Topics that were just adopted, and whose logs are loaded."""
     if not topics:
         return
     broker.use_config(broker.config)
     ids = {producer_id for log in broker.logs.logs.values() for producer_id in log.producers.producers}
     ids |= {transaction.producer_id for transaction in broker.transactions.all()}
-    broker.solo.skip_producer_ids(max(ids, default=-1))
+    cluster.skip_producer_ids(max(ids, default=-1))

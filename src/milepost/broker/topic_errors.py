@@ -37,3 +37,13 @@ class InvalidReplicaAssignment(MilepostError):
 class UnknownTopic(MilepostError):
     code = 3
     exit_code = 4
+
+
+class TopicNotChanged(MilepostError):
+    """By its code alone, where no more than that is known."""
+
+    exit_code = 4
+
+    def __init__(self, code: int, message: str = ""):
+        super().__init__(message)
+        self.code = code

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 
-from milepost.broker import cluster_topics
+from milepost.broker.topology import zookeeper_topics
 from milepost.cli.main import main
 from milepost.cluster import leaving
 
 if __name__ == "__main__":
-    cluster_topics.assign_replicas = functools.partial(cluster_topics.assign_replicas, start=0)
+    zookeeper_topics.assign_replicas = functools.partial(zookeeper_topics.assign_replicas, start=0)
     leaving.TELLING_SECONDS, leaving.ANSWER_SECONDS = 0.4, 120.0
     main(prog_name="milepost")

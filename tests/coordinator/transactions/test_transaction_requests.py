@@ -17,7 +17,6 @@ from milepost.broker.apis import (
     init_producer_id,
     list_transactions,
 )
-from milepost.broker.topology.alone import AloneProducerIds
 from milepost.coordinator.transactions.transaction import Producer
 from milepost.coordinator.transactions.transaction_admission import admit
 from milepost.log.producer_state.producer_entry import BatchMetadata, ProducerEntry
@@ -47,7 +46,7 @@ class Desk(Bench):
         }
         self.hosted: dict[TopicPartition, Any] = {}
         self.broker = SimpleNamespace(
-            topology=SimpleNamespace(producer_ids=AloneProducerIds()),
+            topology=SimpleNamespace(producer_ids=SimpleNamespace(when_available=lambda ready: ready())),
             transactions=self.coordinator,
             groups=SimpleNamespace(partition_for=lambda group_id: 12),
             cluster=SimpleNamespace(

@@ -1,12 +1,12 @@
 """AlterClientQuotas (key 49): set quotas of clients, or take them away. The changes of one entity take effect together or not at
-all.
+all. In a cluster every broker hears of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.configs.client_quotas import Entity, ensure_quota, entity_of, with_changes
+from milepost.broker.configs.client_quotas import Entity, ensure_quota, entity_of
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
-    from milepost.cluster.change_log import Change
 
 KEY = 49
 Wanted = AlterClientQuotasRequest.Entry
@@ -25,28 +24,24 @@ EntityParts = tuple[tuple[str, str | None], ...]
 
 def handle(request: AlterClientQuotasRequest, context: Context) -> Work[AlterClientQuotasResponse]:
     context.goes_on = True
-    return context.broker.topic_changes.turn.of(altering(request, context.broker))
+    return context.broker.topology.topics.in_turn(altering(request, context.broker))
 
 
 def altering(request: AlterClientQuotasRequest, broker: Parts) -> Work[AlterClientQuotasResponse]:
     places = yield from places_of(request)
     answers = []
-    changes: dict[str, Change] = {}
+    changes: dict[str, tuple[Entity, dict[str, float | None]]] = {}
     for number, (parts, entries) in enumerate(places.items()):
         answer = Answer(error_message=None, entity=[Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts])
         try:
-            entity, wanted = checked(parts, entries)
-            before = broker.solo.quotas_of(entity)
-            after = with_changes(before, wanted)
-            if after != before:
-                changes[str(number)] = {"quotas": entity, "to": after}
+            changes[str(number)] = checked(parts, entries)
         except MilepostError as error:
             answer.error_code, answer.error_message = error.code, str(error)
         answers.append(answer)
         yield
     if not request.validate_only:
-        for place, failure in (yield from broker.topic_changes.saving(changes)).items():
-            answers[int(place)].error_code, answers[int(place)].error_message = failure.code, str(failure)
+        for place, failure in (yield from broker.topology.quotas.altering(changes)).items():
+            answers[int(place)].error_code, answers[int(place)].error_message = failure.code, str(failure) or None
     return AlterClientQuotasResponse(entries=answers)
 
 

@@ -26,7 +26,8 @@ Resource = AlterConfigsRequest.Resource
 def handle(request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
     context.goes_on = True
     broker = context.broker
-    return broker.topic_changes.turn.of(changing_each(request, broker, AlterConfigsResponse, partial(replaced, broker=broker)))
+    work = changing_each(request, broker, AlterConfigsResponse, partial(replaced, broker=broker))
+    return broker.topology.topics.in_turn(work)
 
 
 def replaced(resource: Resource, broker: Parts) -> tuple[Settings, dict[str, str]]:

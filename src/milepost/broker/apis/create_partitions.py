@@ -1,21 +1,21 @@
 """CreatePartitions (key 37): more partitions for topics that exist. `count` is the new total; fewer than there are is not
-possible (37).
+possible (37). In a cluster by the controller alone (41 elsewhere), and answered when the new partitions have leaders.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, UnknownTopic
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable, repeated
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, repeated
+from milepost.broker.topology.protocols import Growth
 from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
-    from milepost.broker.slices import Work
-    from milepost.cluster.view import TopicState
 
 KEY = 37
 Wanted = CreatePartitionsRequest.Topic
@@ -24,25 +24,28 @@ Answer = CreatePartitionsResponse.Result
 
 def handle(request: CreatePartitionsRequest, context: Context) -> Work[CreatePartitionsResponse]:
     context.goes_on = True
-    return context.broker.topic_changes.turn.of(growing(request, context.broker))
+    return context.broker.topology.topics.in_turn(growing(request, context.broker))
 
 
 def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreatePartitionsResponse]:
+    admin = broker.topology.topics
     results: dict[str, Answer] = {}
-    totals: dict[str, int] = {}
+    wanted: dict[str, Growth] = {}
     plan = Plan(request, broker)
+    if admin.refusal:
+        refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
+        return CreatePartitionsResponse(results=refusals)
     for topic in plan.topics.values():
         results[topic.name] = result = Answer(name=topic.name)
         try:
             plan.ensure_alone(topic)
-            ensure_could_grow(topic, broker)
-            totals[topic.name] = topic.count
+            wanted[topic.name] = growth(topic, broker)
         except MilepostError as error:
             result.error_code, result.error_message = error.code, str(error)
         yield
     if not request.validate_only:
-        for name, failure in (yield from broker.topic_changes.growing(totals)).items():
-            results[name].error_code, results[name].error_message = failure.code, str(failure)
+        for name, failure in (yield from admin.growing(wanted, request.timeout_ms / 1000)).items():
+            results[name].error_code, results[name].error_message = failure.code, str(failure) or None
     return CreatePartitionsResponse(results=list(results.values()))
 
 
@@ -69,21 +72,20 @@ def more_of(wanted: Wanted, broker: Parts) -> int:
     return max(wanted.count - topic.partitions, 0) if topic else 0
 
 
-def ensure_could_grow(wanted: Wanted, broker: Parts) -> None:
-    topic = ensure_grows(wanted, broker)
-    for partition, assignment in enumerate(wanted.assignments or (), topic.partitions):
-        ensure_assignable(partition, assignment.broker_ids, broker.node_id)
-
-
-def ensure_grows(wanted: Wanted, broker: Parts) -> TopicState:
+def growth(wanted: Wanted, broker: Parts) -> Growth:
     topic = broker.cluster.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopic(f"there is no topic {wanted.name[:60]!r}")
-    more = wanted.count - topic.partitions
-    if more < 1:
+    new = range(topic.partitions, wanted.count)
+    if not new:
         raise InvalidPartitions(f"topic {topic.name} has {topic.partitions} partitions; {wanted.count} would not be more")
-    if wanted.assignments is not None and len(wanted.assignments) != more:
+    if wanted.assignments is None:
+        return Growth(new, None)
+    if len(wanted.assignments) != len(new):
         raise InvalidReplicaAssignment(
-            f"{more} partitions are to be added and {len(wanted.assignments)} are assigned by hand; give each a list"
+            f"{len(new)} partitions are to be added and {len(wanted.assignments)} are assigned by hand; give each a list"
         )
-    return topic
+    given = {number: tuple(each.broker_ids) for number, each in zip(new, wanted.assignments, strict=True)}
+    for number, broker_ids in given.items():
+        broker.topology.topics.ensure_assignable(number, broker_ids)
+    return Growth(new, given)

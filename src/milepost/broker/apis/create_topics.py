@@ -1,7 +1,9 @@
 """CreateTopics (key 19): new topics, by number of partitions or with every partition assigned by hand.
 
--1 partitions or replicas: the broker's default. On a single broker the replication factor is 1; a default above that
-(`default.replication.factor`) is taken as far as there are brokers, a factor that is asked for is refused. Each topic is made or
+-1 partitions or replicas: the broker's default (`num.partitions`, `default.replication.factor`). On a single broker the replication
+factor is 1; a default above that is taken as far as there are brokers, a factor that is asked for is refused. In a cluster the controller
+makes topics (41 NOT_CONTROLLER elsewhere, and the client asks it), and answers when their partitions have leaders, at the latest after
+the client's `timeout_ms` (7: they come all the same). Each topic is made or
 refused by itself, and answered once: a name that comes twice is refused (42). From version 5 the answer has the settings of the
 topic, from 7 its id; with `validate_only` nothing is made, and the id is zero.
 """
@@ -11,27 +13,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from milepost.broker.configs.config_entries import BrokerPlaces, ConfigEntry, topic_entries
 from milepost.broker.configs.config_resources import canonical
-from milepost.broker.topic_changes import NewTopic
-from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor, colliding
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_assignable
+from milepost.broker.slices import Work, collected
+from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, colliding
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
+from milepost.broker.topology.protocols import DEFAULT, NewTopic, Replicas
 from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
 from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError, PolicyViolation
+from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
-    from milepost.broker.slices import Work
 
 KEY = 19
 NO_ID = bytes(16)
-DEFAULT = -1
-REPLICATION_FACTOR = 1
 RESERVED = "__cluster_metadata"
 Wanted = CreateTopicsRequest.Topic
 Answer = CreateTopicsResponse.Topic
@@ -39,11 +41,15 @@ Answer = CreateTopicsResponse.Topic
 
 def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
     context.goes_on = True
-    return context.broker.topic_changes.turn.of(creating(request, context.broker))
+    return context.broker.topology.topics.in_turn(creating(request, context.broker))
 
 
 def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsResponse]:
+    admin = broker.topology.topics
     plan = Plan(request, partial(count_of, broker=broker))
+    if admin.refusal:
+        refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
+        return CreateTopicsResponse(topics=refusals)
     shown = ShownConfigs(broker)
     answers: dict[str, Answer] = {}
     new = []
@@ -58,11 +64,12 @@ def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsRe
             answers[topic.name] = refused(topic.name, error)
         yield
     if not request.validate_only:
-        failures = yield from broker.topic_changes.creating(new)
+        failures = yield from admin.creating(new, request.timeout_ms / 1000)
         for wanted in new:
             failure = failures.get(wanted.name)
-            if failure is None:
+            if failure is None or failure.code == ErrorCode.REQUEST_TIMED_OUT:
                 answers[wanted.name].topic_id = broker.cluster.id_of(wanted.name) or NO_ID
+                answers[wanted.name].error_code = ErrorCode.NONE if failure is None else failure.code
             else:
                 answers[wanted.name] = refused(wanted.name, failure)
     return CreateTopicsResponse(topics=list(answers.values()))
@@ -95,15 +102,15 @@ class Plan:
 
 
 def refused(name: str, error: MilepostError) -> Answer:
-    return Answer(name=name, error_code=error.code, error_message=str(error))
+    return Answer(name=name, error_code=error.code, error_message=str(error) or None)
 
 
 def new_topic(topic: Wanted, broker: Parts) -> NewTopic:
     broker.ensure_new_topic(topic.name)
     ensure_not_reserved(topic.name)
-    ensure_partitions(topic, broker.node_id)
+    replicas = replicas_of(topic, broker)
     configs = topic_configs(topic.configs)
-    return NewTopic(topic.name, count_of(topic, broker), configs, LogConfig.parse(configs, broker.config))
+    return NewTopic(topic.name, replicas, configs, LogConfig.parse(configs, broker.config))
 
 
 def ensure_not_reserved(name: str) -> None:
@@ -140,8 +147,8 @@ def described(topic: NewTopic, shown: ShownConfigs) -> Answer:
         name=topic.name,
         topic_id=NO_ID,
         error_message=None,
-        num_partitions=topic.partitions,
-        replication_factor=REPLICATION_FACTOR,
+        num_partitions=len(topic.replicas),
+        replication_factor=len(topic.replicas[0]),
         configs=shown.of(topic.configs, topic.settings),
     )
 
@@ -152,22 +159,15 @@ def count_of(topic: Wanted, broker: Parts) -> int:
     return broker.config.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
 
 
-def ensure_partitions(topic: Wanted, node_id: int) -> None:
+def replicas_of(topic: Wanted, broker: Parts) -> Replicas:
     if topic.assignments:
-        ensure_assignments(topic, node_id)
-    elif topic.num_partitions < 1 and topic.num_partitions != DEFAULT:
+        return assigned_by_hand(topic, broker)
+    if topic.num_partitions < 1 and topic.num_partitions != DEFAULT:
         raise InvalidPartitions(f"{topic.num_partitions} partitions: give at least 1, or {DEFAULT} for the broker's default")
-    elif topic.replication_factor < 1 and topic.replication_factor != DEFAULT:
-        raise InvalidReplicationFactor(
-            f"replication factor {topic.replication_factor}: give {REPLICATION_FACTOR}, or {DEFAULT} for the default"
-        )
-    elif topic.replication_factor > REPLICATION_FACTOR:
-        raise InvalidReplicationFactor(
-            f"replication factor {topic.replication_factor}: there is 1 broker, so it can be at most {REPLICATION_FACTOR}"
-        )
+    return broker.topology.topics.assign(count_of(topic, broker), topic.replication_factor)
 
 
-def ensure_assignments(topic: Wanted, node_id: int) -> None:
+def assigned_by_hand(topic: Wanted, broker: Parts) -> Replicas:
     if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
         raise InvalidRequest(
             f"replicas are assigned by hand, so partitions and replication factor must be {DEFAULT}; "
@@ -177,7 +177,8 @@ def ensure_assignments(topic: Wanted, node_id: int) -> None:
     if indexes != list(range(len(indexes))):
         raise InvalidReplicaAssignment(f"partitions {indexes[:20]} are assigned; they must be 0 to {len(indexes) - 1}, each once")
     for assignment in topic.assignments:
-        ensure_assignable(assignment.partition_index, assignment.broker_ids, node_id)
+        broker.topology.topics.ensure_assignable(assignment.partition_index, assignment.broker_ids)
+    return {each.partition_index: tuple(each.broker_ids) for each in sorted(topic.assignments, key=attrgetter("partition_index"))}
 
 
 def topic_configs(configs: Iterable[Wanted.Config]) -> dict[str, str]:

@@ -2,12 +2,15 @@
 
 Partitions are gone when the answer is there; their files follow after `file.delete.delay.ms`. Each topic is answered once: one
 that is named twice, also once by its name and once by its id, stays (42).
+
+In a cluster by the controller alone (41 elsewhere), and answered when the topic is gone from metadata.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import Work, collected
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
-    from milepost.broker.slices import Work
     from milepost.cluster.view import ClusterView, TopicState
 
 KEY = 20
@@ -27,12 +29,17 @@ Answer = DeleteTopicsResponse.Response
 
 def handle(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     context.goes_on = True
-    return context.broker.topic_changes.turn.of(deleting(request, context))
+    return context.broker.topology.topics.in_turn(deleting(request, context))
 
 
 def deleting(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     broker = context.broker
+    admin = broker.topology.topics
     groups = yield from grouped(request, context)
+    if admin.refusal:
+        named = (each for group in groups for each in group)
+        refusals = yield from collected(refuse(each, admin.refusal, "ask the controller") for each in named)
+        return DeleteTopicsResponse(responses=refusals)
     answers: list[Answer] = []
     for group in groups:
         refused = fault_of(group, broker, context.version)
@@ -42,11 +49,12 @@ def deleting(request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopic
             refused = Answer(name=topic.name, topic_id=topic.topic_id)
         answers.append(refused)
         yield
-    failures = yield from broker.topic_changes.deleting([each.name for each in answers if each.name and not each.error_code])
+    names = [each.name for each in answers if each.name and not each.error_code]
+    failures = yield from admin.deleting(names, request.timeout_ms / 1000)
     for answer in answers:
         failure = failures.get(answer.name or "")
         if failure is not None and not answer.error_code:
-            answer.error_code, answer.error_message = failure.code, str(failure)
+            answer.error_code, answer.error_message = failure.code, str(failure) or None
     return DeleteTopicsResponse(responses=answers)
 
 

@@ -7,6 +7,8 @@ for all. Keys that are not named, or an empty list of them, mean all; a key that
 Every resource is answered in its place, also one that is named again, up to MOST_REPEATS times in all: a request of ten bytes a
 resource would else be answered with four thousand for each. For the same reason an answer has MOST_BYTES, or a little more: resources
 behind that are refused (42).
+
+Of a cluster: what is stored now, since another broker may have changed it a moment ago; without ZooKeeper, as far as this broker knows.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ Result = DescribeConfigsResponse.Result
 
 
 def handle(request: DescribeConfigsRequest, context: Context) -> Work[DescribeConfigsResponse]:
+    yield from context.broker.topology.configs.refreshing(request.resources)
     shown = ShownConfigs(request, context.broker)
     results: list[Result] = []
     seen: set[tuple[int, str]] = set()

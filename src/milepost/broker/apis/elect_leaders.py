@@ -1,7 +1,8 @@
 """ElectLeaders (key 43): make the preferred replica of partitions their leader (0), or from version 1 any that is left (1).
 
-With one replica it leads already: 84 for a partition that is named. Asked for all partitions (null) Kafka leaves those out that
-need no election, so all of them.
+By the controller alone (41 elsewhere), and answered when the elections are written. A broker that is alone leads already: 84 for a
+partition that is named. Asked for all partitions (null) Kafka leaves those out that need no election. A type that is neither is 42 at
+the top and for each partition, as in Kafka.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.slices import Work, collected
+from milepost.broker.topology.protocols import Outcome
+from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 from milepost.topic_partition import TopicPartition
@@ -18,29 +21,35 @@ if TYPE_CHECKING:
 
 KEY = 43
 PREFERRED, UNCLEAN = 0, 1
+TYPE_SINCE = 1
 Result = ElectLeadersResponse.ReplicaElectionResult
 
 
 def handle(request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
-    is_known = request.election_type in (PREFERRED, UNCLEAN)
-
-    def outcome(name: TopicPartition) -> Result.PartitionResult:
-        if not is_known:
-            code, message = (
-                ErrorCode.INVALID_REQUEST,
-                f"election type {request.election_type} is neither {PREFERRED} nor {UNCLEAN}",
-            )
-        elif context.broker.replicas.partition(name) is None:
-            code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}"
-        else:
-            code, message = ErrorCode.ELECTION_NOT_NEEDED, f"{name} has its only replica as its leader"
-        return Result.PartitionResult(partition_id=name.partition, error_code=code, error_message=message)
-
-    results = []
-    for each in request.topic_partitions or ():
-        outcomes = yield from collected(outcome(TopicPartition(each.topic, number)) for number in each.partitions)
-        results.append(Result(topic=each.topic, partition_result=outcomes))
+    admin = context.broker.topology.topics
+    kind = request.election_type if context.version >= TYPE_SINCE else PREFERRED
+    if admin.refusal:
+        return ElectLeadersResponse(error_code=admin.refusal)
+    named = None
+    if request.topic_partitions is not None:
+        named = yield from collected(
+            TopicPartition(each.topic, number) for each in request.topic_partitions for number in each.partitions
+        )
+    code: int = ErrorCode.NONE
+    outcomes: dict[TopicPartition, Outcome]
+    if kind in (PREFERRED, UNCLEAN):
+        try:
+            outcomes = yield from admin.electing(named, is_unclean=kind == UNCLEAN)
+        except MilepostError as error:
+            return ElectLeadersResponse(error_code=error.code)
+    else:
+        code, message = ErrorCode.INVALID_REQUEST, f"election type {kind} is neither {PREFERRED} nor {UNCLEAN}"
+        outcomes = dict.fromkeys(named or (), (code, message))
+    results: dict[str, Result] = {}
+    for name, (partition_code, partition_message) in outcomes.items():
+        result = results.setdefault(name.topic, Result(topic=name.topic, partition_result=[]))
+        result.partition_result.append(
+            Result.PartitionResult(partition_id=name.partition, error_code=partition_code, error_message=partition_message)
+        )
         yield
-    return ElectLeadersResponse(
-        error_code=ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST, replica_election_results=results
-    )
+    return ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))

@@ -6,7 +6,8 @@
     3  SUBTRACT  the parts of the value from a list
 
 A list that is not set begins with the value in force. All operations on a resource take effect together or, when one is refused,
-not at all.
+not at all. In a cluster what is stored is read first, as in Kafka: another broker may have changed it a moment ago (AlterConfigs
+replaces it whatever it is, and reads nothing). Levels of loggers are this broker's own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from milepost.broker.configs.config_loggers import LoggerSettings
 from milepost.broker.configs.config_resources import LOGGER, Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.config.definition import Type
-from milepost.errors import InvalidConfiguration, InvalidRequest
+from milepost.errors import BrokerUnavailable, InvalidConfiguration, InvalidRequest
 from milepost.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -35,14 +36,23 @@ def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Work[In
     context.goes_on = True
     broker = context.broker
 
+    return broker.topology.topics.in_turn(altering(request, broker))
+
+
+def altering(request: IncrementalAlterConfigsRequest, broker: Parts) -> Work[IncrementalAlterConfigsResponse]:
+    is_fresh = yield from broker.topology.configs.refreshing(request.resources)
+
     def prepare(resource: Resource) -> tuple[Settings, dict[str, str]] | None:
+        if not is_fresh:
+            raise BrokerUnavailable("ZooKeeper cannot be asked now; nothing was changed")
         ensure_once(resource)
         if resource.resource_type == LOGGER:
             alter_loggers(resource, LoggerSettings(broker, resource.resource_name), request.validate_only)
             return None
         return changed(resource, broker)
 
-    return broker.topic_changes.turn.of(changing_each(request, broker, IncrementalAlterConfigsResponse, prepare))
+    response: IncrementalAlterConfigsResponse = yield from changing_each(request, broker, IncrementalAlterConfigsResponse, prepare)
+    return response
 
 
 def ensure_once(resource: Resource) -> None:

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.configs.dynamic_config import ALL_BROKERS, DYNAMIC
 from milepost.config.broker import BrokerConfig
@@ -24,7 +24,7 @@ from milepost.config.group import GroupConfig
 from milepost.config.topic import LogConfig
 
 if TYPE_CHECKING:
-    from milepost.broker.parts import Parts
+    from milepost.cluster.view import ClusterView
 
 
 class ConfigSource(IntEnum):
@@ -70,10 +70,21 @@ class ConfigEntry:
         return None if self.is_sensitive else self.value
 
 
+class Placed(Protocol):
+    """Where the properties of a broker come from."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def static_config(self) -> BrokerConfig: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+
+
 class BrokerPlaces:
     """The places that broker properties have their values from, gathered once for as many topics as a request is about."""
 
-    def __init__(self, broker: Parts):
+    def __init__(self, broker: Placed):
         stored = broker.cluster.broker_configs
         static = {name: BrokerConfig.property(name).format(value) for name, value in broker.static_config.changed().items()}
         self._places: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (

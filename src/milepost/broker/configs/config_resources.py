@@ -15,7 +15,7 @@ INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. The l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.configs.config_entries import (
     BrokerPlaces,
@@ -25,7 +25,7 @@ from milepost.broker.configs.config_entries import (
     group_entries,
     topic_entries,
 )
-from milepost.broker.configs.dynamic_config import ALL_BROKERS, DYNAMIC, apply, check_change, in_force
+from milepost.broker.configs.dynamic_config import ALL_BROKERS, DYNAMIC, check_change, in_force
 from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
 from milepost.config.broker import BrokerConfig
 from milepost.config.client_metrics import ClientMetricsConfig
@@ -37,15 +37,32 @@ from milepost.errors import InvalidConfiguration, InvalidRequest
 from milepost.topic_partition import topic_name_fault
 
 if TYPE_CHECKING:
-    from milepost.broker.parts import Parts
+    from milepost.cluster.view import ClusterView
+    from milepost.log.manager import LogManager
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+class Configured(Protocol):
+    """What has settings."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def static_config(self) -> BrokerConfig: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def logs(self) -> LogManager: ...
+    def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]: ...
 
 
 class TopicSettings:
     properties: type[Configuration] = LogConfig
 
-    def __init__(self, broker: Parts, name: str):
+    def __init__(self, broker: Configured, name: str):
         fault = topic_name_fault(name)
         if fault is not None:
             raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
@@ -69,7 +86,7 @@ class TopicSettings:
 class BrokerSettings:
     properties: type[Configuration] = BrokerConfig
 
-    def __init__(self, broker: Parts, name: str):
+    def __init__(self, broker: Configured, name: str):
         if name not in (ALL_BROKERS, str(broker.node_id)):
             raise InvalidRequest(f"broker {name[:60]!r}: this is broker {broker.node_id}; name it, or no broker to mean all")
         self.broker = broker
@@ -89,19 +106,13 @@ class BrokerSettings:
                 raise InvalidRequest(
                     f"{', '.join(fixed)}: may not change while the broker runs; set it where the broker is started"
                 )
-            config = self._with(given)
+            config = self.config_with(given)
             check_change(self.broker.config, config)
             self.broker.settings_of_topics(config)
         except InvalidConfiguration as fault:
             raise InvalidRequest(str(fault)) from fault
 
-    def store(self, given: Mapping[str, str]) -> None:
-        config = self._with(given)
-        self.broker.solo.save([{"broker": self.name, "to": dict(given)}])
-        self.broker.use_config(config)
-        apply(self.broker)
-
-    def _with(self, given: Mapping[str, str]) -> BrokerConfig:
+    def config_with(self, given: Mapping[str, str]) -> BrokerConfig:
         stored = {**self.broker.cluster.broker_configs, self.name: given}
         return in_force(self.broker.static_config, stored, self.broker.node_id)
 
@@ -109,7 +120,7 @@ class BrokerSettings:
 class GroupSettings:
     properties: type[Configuration] = GroupConfig
 
-    def __init__(self, broker: Parts, name: str):
+    def __init__(self, broker: Configured, name: str):
         if not name:
             raise InvalidRequest("there are no settings of all groups: name one, or set the broker's group.consumer properties")
         self.broker = broker
@@ -151,7 +162,7 @@ class ClientMetricsSettings:
 Settings = TopicSettings | BrokerSettings | GroupSettings | ClientMetricsSettings
 
 
-def settings_of(broker: Parts, resource_type: int, name: str) -> Settings:
+def settings_of(broker: Configured, resource_type: int, name: str) -> Settings:
     """The settings a request names; what is not there raises the error to answer."""
     if resource_type == TOPIC:
         return TopicSettings(broker, name)

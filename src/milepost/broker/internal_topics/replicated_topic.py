@@ -1,6 +1,6 @@
 """An internal topic in a cluster: an append counts when all in-sync replicas have it, and only its leader can make one.
 
-The topic is made when somebody looks for a coordinator (`cluster_apis/find_coordinator`), with the replication factor of its setting.
+The topic is made when somebody looks for a coordinator (`topology/zookeeper`), with the replication factor of its setting.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class BrokerMetrics:
         def gauge(name: str, help: str, value: Callable[[], float]) -> None:
             self._gauge("kafka.controller", controller, name, help, value)
 
-        gauge("ActiveControllerCount", "1 where the controller is", lambda: int(broker.is_controller))
+        gauge("ActiveControllerCount", "1 where the controller is", lambda: int(broker.topology.view.is_controller))
         gauge("OfflinePartitionsCount", "Partitions that nobody leads", lambda: facts.offline_partitions)
         gauge(
             "PreferredReplicaImbalanceCount",

@@ -6,24 +6,35 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
-from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Reassignment, Topology
+from milepost.broker.topology.alone_configs import AloneConfigs, AloneQuotas
+from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Topology
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
+    from milepost.broker.topology.alone_topics import AloneTopics
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import TopicState
-    from milepost.topic_partition import TopicPartition
+    from milepost.net.channel import Channel
 
 
-def topology(parts: Parts, cluster: SoloCluster) -> Topology:
+def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topology:
     return Topology(
-        AloneView(parts), AloneProducerIds(), AloneCoordinators(parts), AloneFeatures(parts, cluster), AloneQuotas(), AloneTopics()
+        AloneView(parts),
+        NoPeers(),
+        AloneProducerIds(cluster),
+        AloneCoordinators(parts),
+        AloneFeatures(parts, cluster),
+        AloneConfigs(parts, cluster, topics),
+        AloneQuotas(cluster, topics),
+        topics,
     )
 
 
 class AloneView:
+    is_controller = True
+
     def __init__(self, parts: Parts):
         self._parts = parts
 
@@ -33,6 +44,9 @@ class AloneView:
 
     def brokers(self, listener: str) -> list[Node]:
         return [Node(self._parts.node_id, *self._parts.advertised(listener), self._parts.config.broker_rack)]
+
+    def hearing(self) -> Work[None]:
+        yield from ()
 
     def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
         """One that is not here has no leader: a client that saw fewer partitions would take their number for that of the topic."""
@@ -48,9 +62,20 @@ class AloneView:
         )
 
 
+class NoPeers:
+    def is_broker(self, channel: Channel) -> bool:
+        return False
+
+
 class AloneProducerIds:
+    def __init__(self, cluster: SoloCluster):
+        self._cluster = cluster
+
     def when_available(self, ready: Callable[[], object]) -> None:
         ready()
+
+    def take(self) -> int:
+        return self._cluster.allocate_producer_id()
 
 
 class AloneCoordinators:
@@ -74,17 +99,3 @@ class AloneFeatures:
         if changed:
             self._cluster.update_features(changed)
             self._parts.transactions.use_transaction_version(level_of(self._cluster, TRANSACTION_VERSION))
-
-
-class AloneQuotas:
-    def refreshing(self) -> Work[None]:
-        """There is nobody else who could have changed them."""
-        yield from ()
-
-
-class AloneTopics:
-    refusal: int = ErrorCode.NONE
-
-    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
-        """There is nowhere to go."""
-        return {}

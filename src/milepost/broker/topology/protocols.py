@@ -1,28 +1,47 @@
 """What a request handler asks of the cluster that its broker belongs to, whatever kind of cluster that is.
 
     view           who is alive, who is controller, who leads what
+    peers          which connections are other brokers'
     producer_ids   ids that no other producer has
     coordinators   where the coordinator of a group or of a transaction is
     features       levels of features, moved
-    quotas         quotas of clients
-    topics         topics and their partitions: moved
+    configs        settings of topics, brokers and groups, stored
+    quotas         quotas of clients, stored
+    topics         topics made, grown and deleted, their leaders elected, their partitions moved
 
 `alone`, `zookeeper` and `attached` implement them. What may take time is a `Work` (`slices`): alone it goes through at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from milepost.errors import MilepostError
+from milepost.frozen import frozen
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from milepost.broker.configs.client_quotas import Entity
+    from milepost.broker.configs.config_resources import Settings
     from milepost.broker.slices import Work
     from milepost.cluster.view import TopicState
+    from milepost.config.topic import LogConfig
+    from milepost.net.channel import Channel
     from milepost.topic_partition import TopicPartition
 
+T = TypeVar("T")
+
 NO_LEADER = -1
+DEFAULT = -1
+"""The replication factor of a request that leaves it to the broker."""
+
+Replicas = Mapping[int, tuple[int, ...]]
+"""Brokers by the number of a partition."""
+Failures = dict[str, MilepostError]
+"""By the name of what could not be done."""
+Outcome = tuple[int, str | None]
+"""An error code, or 0, and a sentence."""
 
 
 class Node(NamedTuple):
@@ -61,19 +80,47 @@ class Reassignment(NamedTuple):
     removing: tuple[int, ...]
 
 
+@frozen
+class NewTopic:
+    name: str
+    replicas: Replicas
+    configs: Mapping[str, str]
+    settings: LogConfig
+
+
+class Growth(NamedTuple):
+    """More partitions for a topic; `replicas` of the new ones, if they are assigned by hand."""
+
+    new: range
+    replicas: Replicas | None
+
+
 class View(Protocol):
+    @property
+    def is_controller(self) -> bool: ...
     @property
     def controller_id(self) -> int:
         """As clients are told: of a broker that is alive, or -1."""
 
     def brokers(self, listener: str) -> list[Node]: ...
+    def hearing(self) -> Work[None]:
+        """Wait for a moment, where this broker has not yet heard who is there."""
+
     def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
         """None where nothing is known of it."""
+
+
+class Peers(Protocol):
+    def is_broker(self, channel: Channel) -> bool:
+        """Whether a connection is another broker's, who may say what only brokers do (`inter_broker`)."""
 
 
 class ProducerIds(Protocol):
     def when_available(self, ready: Callable[[], object]) -> None:
         """Go on when there are producer ids to give away."""
+
+    def take(self) -> int:
+        """One that nobody else has or gets."""
 
 
 class Coordinators(Protocol):
@@ -89,9 +136,32 @@ class Features(Protocol):
         """To levels that `features.fault_of` has nothing against; from now on, and after a restart."""
 
 
+class ConfigChanges(Protocol):
+    """What a request changes, resource by resource."""
+
+    def ensure_stored(self, settings: Settings) -> None:
+        """That settings of this kind are kept here."""
+
+    def add(self, settings: Settings, given: dict[str, str], failed: Callable[[MilepostError], object]) -> None:
+        """`given`, which is valid, in the place of all that is stored."""
+
+    def making(self) -> Work[None]:
+        """Until all that was added is in force, or `failed`."""
+
+
+class Configs(Protocol):
+    def refreshing(self, resources: Sequence[Any]) -> Work[bool]:
+        """Read what is stored for resources that a request names: another broker may have changed it. False where that fails."""
+
+    def changes(self) -> ConfigChanges: ...
+
+
 class Quotas(Protocol):
     def refreshing(self) -> Work[None]:
         """Read what is stored: another broker may have changed it a moment ago."""
+
+    def altering(self, wanted: Mapping[str, tuple[Entity, dict[str, float | None]]]) -> Work[Failures]:
+        """Set quotas of entities, or take them away (None)."""
 
 
 class Topics(Protocol):
@@ -99,14 +169,44 @@ class Topics(Protocol):
     def refusal(self) -> int:
         """NOT_CONTROLLER where another broker administers the topics of the cluster."""
 
+    def in_turn(self, work: Work[T]) -> Work[T]:
+        """One request at a time, where what they change is decided here."""
+
+    def assign(self, partitions: int, factor: int) -> Replicas:
+        """Replicas for a new topic; `factor` may be DEFAULT."""
+
+    def ensure_assignable(self, partition: int, broker_ids: Sequence[int]) -> None:
+        """That a partition can be assigned to these by hand."""
+
+    # In turn. The answer has those for which it did not work; after `seconds` some are not done yet: REQUEST_TIMED_OUT.
+
+    def creating(self, wanted: Sequence[NewTopic], seconds: float) -> Work[Failures]: ...
+    def creating_on_first_use(self, names: Sequence[str]) -> Work[Failures]:
+        """Topics as nobody configured them, internal ones as their coordinators need them. LEADER_NOT_AVAILABLE where it takes time."""
+
+    def growing(self, wanted: Mapping[str, Growth], seconds: float) -> Work[Failures]: ...
+    def deleting(self, names: Sequence[str], seconds: float) -> Work[Failures]: ...
+
+    # Partitions.
+
+    def electing(self, named: Sequence[TopicPartition] | None, is_unclean: bool) -> Work[dict[TopicPartition, Outcome]]:
+        """Without names: of all partitions, those that need an election."""
+
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         """Of partitions that are being moved."""
+
+    def reassigning(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], may_change_factor: bool
+    ) -> Work[dict[TopicPartition, Outcome]]:
+        """Begin to move partitions, or (None) stop moving them."""
 
 
 class Topology(NamedTuple):
     view: View
+    peers: Peers
     producer_ids: ProducerIds
     coordinators: Coordinators
     features: Features
+    configs: Configs
     quotas: Quotas
     topics: Topics

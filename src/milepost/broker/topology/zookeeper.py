@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.features import InvalidUpdateVersion
-from milepost.broker.topology.protocols import NO_LEADER, Coordinator, Node, PartitionState, Reassignment, Topology
+from milepost.broker.topology.protocols import NO_LEADER, Coordinator, Node, PartitionState, Topology
+from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas
 from milepost.coordinator.hashing import partition_of
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.replica.metadata_cache import NO_CONTROLLER
 
 if TYPE_CHECKING:
-    from milepost.broker.cluster_topics import ClusterTopics
+    from milepost.broker.configs.cluster_settings import ClusterSettings
     from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
     from milepost.broker.slices import Work
-    from milepost.cluster.controller.controller import Controller
+    from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
     from milepost.cluster.member import Member
     from milepost.cluster.producer_id_blocks import ProducerIdBlocks
     from milepost.cluster.told import ToldCluster
     from milepost.cluster.view import TopicState
-    from milepost.topic_partition import TopicPartition
+    from milepost.net.channel import Channel
+    from milepost.replica.broker_proof import BrokerProof
+    from milepost.replica.manager import ReplicaManager
+    from milepost.replica.purgatory import Purgatory
 
 GROUP = 0
+BROKERS = "brokers"
+"""What to wait for in the purgatory until the controller has said who is alive."""
+HEARING_SECONDS = 5.0
 
 
 class Clustered(Protocol):
     """What a broker in a cluster has besides what every broker has."""
 
     @property
+    def proof(self) -> BrokerProof: ...
+    @property
+    def broker_listeners(self) -> set[str]: ...
+    @property
     def cluster(self) -> ToldCluster: ...
     @property
     def member(self) -> Member: ...
     @property
-    def controller(self) -> Controller | None: ...
-    @property
     def producer_ids(self) -> ProducerIdBlocks: ...
     @property
-    def topics(self) -> ClusterTopics: ...
+    def topics(self) -> ZooKeeperTopics: ...
+    @property
+    def settings(self) -> ClusterSettings: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
     @property
     def offsets_topic(self) -> ReplicatedTopic: ...
     @property
@@ -47,18 +60,26 @@ class Clustered(Protocol):
 
 def topology(broker: Clustered) -> Topology:
     return Topology(
-        ToldView(broker.cluster),
+        ToldView(broker.cluster, broker.member, broker.replicas.purgatory),
+        ProvenPeers(broker.proof, broker.broker_listeners),
         broker.producer_ids,
         LeadingCoordinators(broker),
         FixedFeatures(),
-        StoredQuotas(broker.member),
-        ControllersTopics(broker),
+        ZooKeeperConfigs(broker.member, broker.cluster, broker.settings),
+        ZooKeeperQuotas(broker.member),
+        broker.topics,
     )
 
 
 class ToldView:
-    def __init__(self, cluster: ToldCluster):
+    def __init__(self, cluster: ToldCluster, member: Member, purgatory: Purgatory):
         self._cluster = cluster
+        self._member = member
+        self._purgatory = purgatory
+
+    @property
+    def is_controller(self) -> bool:
+        return self._member.is_controller
 
     @property
     def controller_id(self) -> int:
@@ -68,6 +89,11 @@ class ToldView:
     def brokers(self, listener: str) -> list[Node]:
         found = [(each, each.endpoint(listener)) for each in self._cluster.brokers.values()]
         return [Node(each.broker_id, end.host, end.port, each.rack) for each, end in found if end is not None]
+
+    def hearing(self) -> Work[None]:
+        """One that has just started has heard of nobody, not even of itself."""
+        if not self._cluster.brokers:
+            yield lambda resume: self._purgatory.wait([BROKERS], lambda key: bool(self._cluster.brokers), resume, HEARING_SECONDS)
 
     def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
         known = self._cluster.partition_info(topic.name, number)
@@ -83,6 +109,17 @@ class ToldView:
             known.isr,
             known.offline,
         )
+
+
+class ProvenPeers:
+    """Connections that have proven to be a broker's; without a proof, where none is required, those on the listeners for brokers."""
+
+    def __init__(self, proof: BrokerProof, listeners: Collection[str]):
+        self._proof = proof
+        self._listeners = listeners
+
+    def is_broker(self, channel: Channel) -> bool:
+        return channel.broker_id is not None or (not self._proof.is_required and channel.listener in self._listeners)
 
 
 class LeadingCoordinators:
@@ -117,27 +154,3 @@ class FixedFeatures:
 
     def move(self, levels: Mapping[str, int]) -> None:
         self.ensure_movable()
-
-
-class StoredQuotas:
-    def __init__(self, member: Member):
-        self._member = member
-
-    def refreshing(self) -> Work[None]:
-        yield self._member.with_fresh_quotas
-
-
-class ControllersTopics:
-    def __init__(self, broker: Clustered):
-        self._broker = broker
-
-    @property
-    def refusal(self) -> int:
-        return ErrorCode.NOT_CONTROLLER if self._broker.controller is None else ErrorCode.NONE
-
-    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
-        controller = self._broker.controller
-        if controller is None:
-            return {}
-        found = ((name, controller.context.assignment(name)) for name in controller.context.reassigned)
-        return {name: Reassignment(each.replicas, each.adding, each.removing) for name, each in found}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import UpdateMetadataRequest, UpdateMetadataResponse
@@ -15,9 +15,7 @@ KEY = 6
 EPOCH_SINCE = 5
 
 
-def handle(request: UpdateMetadataRequest, context: Context) -> None:
-    broker = cast("ClusterParts", context.broker)
-
+def handle(request: UpdateMetadataRequest, context: Context, broker: ClusterParts) -> None:
     def judged(fault: int) -> None:
         code = fault or broker.roles.refusal(request.controller_epoch, request.broker_epoch)
         if code == ErrorCode.NONE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.messages import StopReplicaRequest
 
@@ -14,9 +14,7 @@ KEY = 5
 EPOCH_SINCE = 1
 
 
-def handle(request: StopReplicaRequest, context: Context) -> None:
-    broker = cast("ClusterParts", context.broker)
-
+def handle(request: StopReplicaRequest, context: Context, broker: ClusterParts) -> None:
     def judged(fault: int) -> None:
         context.answer(broker.roles.stop(request, context.version, fault))
 

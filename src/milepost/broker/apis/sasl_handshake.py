@@ -5,7 +5,7 @@ Only on the listeners for brokers. Elsewhere the answer is Kafka's on a listener
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
@@ -19,8 +19,7 @@ KEY = 17
 PROOF = "proof"
 
 
-def handle(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    broker = cast("ClusterParts", context.broker)
+def handle(request: SaslHandshakeRequest, context: Context, broker: ClusterParts) -> SaslHandshakeResponse:
     if context.listener not in broker.broker_listeners:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     if request.mechanism != MECHANISM:

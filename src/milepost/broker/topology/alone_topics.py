@@ -17,9 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.broker.slices import Turn, Work
+from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor, UnknownTopic, colliding
+from milepost.broker.topic_requests import repeated
+from milepost.broker.topology.protocols import DEFAULT, Failures, Growth, NewTopic, Outcome, Reassignment, Replicas
+from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError
-from milepost.frozen import frozen
+from milepost.protocol.error_codes import ErrorCode
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,26 +45,19 @@ T = TypeVar("T")
 CHANGES_AT_ONCE = 500
 """Of the same line of the file: they come into force in one piece."""
 
-Failures = dict[str, MilepostError]
-
-
-@frozen
-class NewTopic:
-    name: str
-    partitions: int
-    configs: Mapping[str, str]
-    settings: LogConfig
+ONE = 1
+"""The replication factor: there is one broker."""
 
 
 class Changing(Protocol):
     """What a change of topics touches."""
 
     @property
+    def node_id(self) -> int: ...
+    @property
     def config(self) -> BrokerConfig: ...
     @property
     def cluster(self) -> ClusterView: ...
-    @property
-    def solo(self) -> SoloCluster: ...
     @property
     def logs(self) -> LogManager: ...
     @property
@@ -79,14 +76,109 @@ class Changing(Protocol):
         """That a topic of this name could be made."""
 
 
-class TopicChanges:
-    def __init__(self, broker: Changing):
+class NoReassignment(MilepostError):
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    exit_code = 4
+
+
+class AloneTopics:
+    refusal: int = ErrorCode.NONE
+
+    def __init__(self, broker: Changing, cluster: SoloCluster):
         self._broker = broker
-        self.turn = Turn()
+        self._cluster = cluster
+        self._turn = Turn()
 
-    # These are called by who has the turn; they say what became of those for which it did not work.
+    def in_turn(self, work: Work[T]) -> Work[T]:
+        return self._turn.of(work)
 
-    def creating(self, wanted: Sequence[NewTopic]) -> Work[Failures]:
+    # Replicas: this broker has them all.
+
+    def assign(self, partitions: int, factor: int) -> Replicas:
+        """The default may be more than there are brokers, a factor that is asked for may not."""
+        if factor < ONE and factor != DEFAULT:
+            raise InvalidReplicationFactor(f"replication factor {factor}: give {ONE}, or {DEFAULT} for the default")
+        if factor > ONE:
+            raise InvalidReplicationFactor(f"replication factor {factor}: there is 1 broker, so it can be at most {ONE}")
+        return dict.fromkeys(range(partitions), (self._broker.node_id,))
+
+    def ensure_assignable(self, partition: int, broker_ids: Sequence[int]) -> None:
+        if not broker_ids:
+            raise InvalidReplicaAssignment(f"partition {partition} is assigned to no broker")
+        if repeated(broker_ids):
+            raise InvalidReplicaAssignment(
+                f"partition {partition} is assigned to {list(broker_ids)}: a broker has at most one replica of it"
+            )
+        node_id = self._broker.node_id
+        strangers = [broker_id for broker_id in broker_ids if broker_id != node_id]
+        if strangers:
+            raise InvalidReplicaAssignment(
+                f"partition {partition} is assigned to broker {strangers[0]}, which does not exist: there is only {node_id}"
+            )
+
+    def electing(self, named: Sequence[TopicPartition] | None, is_unclean: bool) -> Work[dict[TopicPartition, Outcome]]:
+        """Every partition is led already."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for name in named or ():
+            if self._broker.replicas.partition(name) is None:
+                outcomes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}"
+            else:
+                outcomes[name] = ErrorCode.ELECTION_NOT_NEEDED, f"{name} has its only replica as its leader"
+            yield
+        return outcomes
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+        """There is nowhere to go."""
+        return {}
+
+    def reassigning(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], may_change_factor: bool
+    ) -> Work[dict[TopicPartition, Outcome]]:
+        """Every partition is where it can be. A move to where it is already succeeds, as in Kafka."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for name, replicas in targets.items():
+            try:
+                self._ensure_moved(name, replicas)
+                outcomes[name] = ErrorCode.NONE, None
+            except MilepostError as error:
+                outcomes[name] = error.code, str(error)
+            yield
+        return outcomes
+
+    def _ensure_moved(self, name: TopicPartition, replicas: Sequence[int] | None) -> None:
+        """That a partition is where it is to be."""
+        if not self._cluster.has_partition(name.topic, name.partition):
+            raise UnknownTopic(f"there is no partition {name.partition} of a topic {name.topic[:60]!r}")
+        if replicas is None:
+            raise NoReassignment(f"partition {name.partition} of topic {name.topic} is not being moved")
+        self.ensure_assignable(name.partition, replicas)
+
+    # These are called by who has the turn; they say what became of those for which it did not work. Nobody waits for anything but the disk.
+
+    def creating_on_first_use(self, names: Sequence[str]) -> Work[Failures]:
+        broker, failures = self._broker, Failures()
+        new: dict[str, NewTopic] = {}
+        internal = {topic.name: topic for topic in (broker.offsets_topic, broker.transactions_topic)}
+        for name in names:
+            if name in self._cluster.topics:
+                continue  # somebody else made it while this one waited
+            try:
+                broker.ensure_new_topic(name)
+                if metric_name(name) in new:
+                    raise colliding(name, new[metric_name(name)].name)
+            except MilepostError as error:
+                failures[name] = error
+                continue
+            own = internal.get(name)
+            configs = own.configs if own else {}
+            count = own.partition_count if own else broker.config.num_partitions
+            settings = LogConfig.parse(configs, broker.config)
+            new[metric_name(name)] = NewTopic(name, self.assign(count, DEFAULT), configs, settings)
+            yield
+        failures.update((yield from self.creating(list(new.values()))))
+        return failures
+
+    def creating(self, wanted: Sequence[NewTopic], seconds: float = 0) -> Work[Failures]:
         broker, failures = self._broker, Failures()
         for some in portions(wanted):
             new = []
@@ -96,7 +188,7 @@ class TopicChanges:
                     new.append(each)
                 except MilepostError as error:
                     failures[each.name] = error
-            changes = {each.name: broker.solo.new_topic(each.name, each.partitions, each.configs) for each in new}
+            changes = {each.name: self._cluster.new_topic(each.name, len(each.replicas), each.configs) for each in new}
             refused = yield from self.saving(changes)
             failures.update(refused)
             for each in [each for each in new if each.name not in refused]:
@@ -105,26 +197,26 @@ class TopicChanges:
         broker.coordinators.topics_changed()
         return failures
 
-    def growing(self, totals: Mapping[str, int]) -> Work[Failures]:
+    def growing(self, wanted: Mapping[str, Growth], seconds: float) -> Work[Failures]:
         broker = self._broker
-        failures = yield from self.saving({name: {"partitions": name, "to": total} for name, total in totals.items()})
-        for name in totals.keys() - failures.keys():
+        failures = yield from self.saving({name: {"partitions": name, "to": each.new.stop} for name, each in wanted.items()})
+        for name in wanted.keys() - failures.keys():
             yield from self._hosting(broker.cluster.topics[name], failures)
         broker.coordinators.topics_changed()
         return failures
 
-    def deleting(self, wanted: Sequence[str]) -> Work[Failures]:
+    def deleting(self, names: Sequence[str], seconds: float) -> Work[Failures]:
         """With a coordinator's own topic goes all it knows, as in Kafka: it starts again from nothing."""
         broker = self._broker
         coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
             broker.offsets_topic.name: broker.groups,
             broker.transactions_topic.name: broker.transactions,
         }
-        concerned = [coordinator for name, coordinator in coordinators.items() if name in wanted]
+        concerned = [coordinator for name, coordinator in coordinators.items() if name in names]
         for coordinator in concerned:
             coordinator.unload_all()
-        failures = yield from self._offline(wanted)
-        topics = [broker.cluster.topics[name] for name in wanted if name not in failures]
+        failures = yield from self._offline(names)
+        topics = [broker.cluster.topics[name] for name in names if name not in failures]
         failures.update((yield from self.saving({topic.name: {"leaving": topic.name} for topic in topics})))
         gone = yield from self._dropping([topic for topic in topics if topic.name not in failures], failures)
         for coordinator in concerned:
@@ -152,7 +244,7 @@ class TopicChanges:
         failures = Failures()
         for names in portions(list(changes)):
             try:
-                yield from self._broker.solo.saving([changes[name] for name in names])
+                yield from self._cluster.saving([changes[name] for name in names])
             except MilepostError as error:
                 failures.update(dict.fromkeys(names, error))
         return failures
@@ -180,9 +272,9 @@ class TopicChanges:
     def _keeping(self, topic: TopicState) -> Work[None]:
         """A topic that could not be deleted: what is deleted already is empty now, the rest answers that its directory is offline."""
         broker = self._broker
-        change = broker.solo.new_topic(topic.name, topic.partitions, topic.configs, topic.topic_id_text)
+        change = self._cluster.new_topic(topic.name, topic.partitions, topic.configs, topic.topic_id_text)
         if (yield from self.saving({topic.name: change})):
-            broker.solo.keep(change)
+            self._cluster.keep(change)
         failures = Failures()
         yield from self._hosting(broker.cluster.topics[topic.name], failures)
         for name, failure in failures.items():
@@ -214,7 +306,7 @@ class TopicChanges:
         for name in [name for name in broker.logs.logs if name.topic in leaving]:
             broker.logs.delete(name)
         if not broker.logs.offline:  # or there may be more of them
-            broker.solo.save([{"gone": name} for name in leaving])
+            self._cluster.save([{"gone": name} for name in leaving])
 
 
 def portions(names: Sequence[T]) -> Iterator[Sequence[T]]:

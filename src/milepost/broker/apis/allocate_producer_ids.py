@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 KEY = 67
 
 
-def handle(request: AllocateProducerIdsRequest, context: Context) -> AllocateProducerIdsResponse | None:
-    controller = cast("ClusterParts", context.broker).controller
+def handle(request: AllocateProducerIdsRequest, context: Context, broker: ClusterParts) -> AllocateProducerIdsResponse | None:
+    controller = broker.controller
     if controller is None:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):

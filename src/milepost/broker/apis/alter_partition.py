@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.cluster.controller.isr_changes import Proposal, Verdict
 from milepost.protocol.error_codes import ErrorCode
@@ -20,8 +20,7 @@ IDS_SINCE, EPOCHS_SINCE = 2, 3
 Topic = AlterPartitionResponse.Topic
 
 
-def handle(request: AlterPartitionRequest, context: Context) -> AlterPartitionResponse | None:
-    broker = cast("ClusterParts", context.broker)
+def handle(request: AlterPartitionRequest, context: Context, broker: ClusterParts) -> AlterPartitionResponse | None:
     controller = broker.controller
     if controller is None:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)

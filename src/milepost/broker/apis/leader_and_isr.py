@@ -5,7 +5,7 @@ The settings of a topic that is new here are read first: its logs are made with 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -18,8 +18,7 @@ KEY = 4
 EPOCH_SINCE = 2
 
 
-def handle(request: LeaderAndIsrRequest, context: Context) -> None:
-    broker = cast("ClusterParts", context.broker)
+def handle(request: LeaderAndIsrRequest, context: Context, broker: ClusterParts) -> None:
     topics = {topic.topic_name for topic in request.topic_states}
     topics |= {state.topic_name for state in request.ungrouped_partition_states}
 

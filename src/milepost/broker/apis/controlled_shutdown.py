@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ControlledShutdownRequest, ControlledShutdownResponse
@@ -17,8 +17,8 @@ EPOCH_SINCE = 2
 Remaining = ControlledShutdownResponse.RemainingPartition
 
 
-def handle(request: ControlledShutdownRequest, context: Context) -> ControlledShutdownResponse | None:
-    controller = cast("ClusterParts", context.broker).controller
+def handle(request: ControlledShutdownRequest, context: Context, broker: ClusterParts) -> ControlledShutdownResponse | None:
+    controller = broker.controller
     if controller is None:
         return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):

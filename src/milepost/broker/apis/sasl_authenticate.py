@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from milepost.broker.cluster_apis.sasl_handshake import PROOF
+from milepost.broker.apis.sasl_handshake import PROOF
 from milepost.errors import AuthenticationFailed
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -16,13 +16,14 @@ from milepost.protocol.scram import ScramServer
 from milepost.replica.broker_proof import broker_id_of
 
 if TYPE_CHECKING:
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
 KEY = 36
 logger = logging.getLogger("milepost.broker")
 
 
-def handle(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
+def handle(request: SaslAuthenticateRequest, context: Context, broker: ClusterParts) -> SaslAuthenticateResponse:
     exchange = context.connection.pop(PROOF, None)
     if not isinstance(exchange, ScramServer):
         return SaslAuthenticateResponse(
