@@ -36,19 +36,18 @@ except ImportError:
     from milepost.codec import no_cython as cython
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.milepost.codec.octets import int32_at, int64_at, plus, put_bytes, varint_at
 else:
     from milepost.codec import no_cython as cython
+    from milepost.codec.octets import int32_at, int64_at, plus, put_bytes, varint_at
 
 i64 = cython.typedef(cython.longlong)
-u64 = cython.typedef(cython.ulonglong)
 Size = cython.typedef(cython.Py_ssize_t)
 Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Bytes = cython.typedef(cython.pointer[cython.uchar])
 Longs = cython.typedef(cython.pointer[cython.longlong])
 Ints = cython.typedef(cython.pointer[cython.int])
 
-LONG_MIN, LONG_RANGE = -(2**63), 2**64
 HEADER_SIZE = cython.declare(cython.int, 61)
 LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 # (2**63 - 1) // 1000: a later time has no microseconds in 64 bits.
@@ -236,7 +235,7 @@ class ArrowRows:
         while at < end:
             if end - at < 17:
                 return at, Fill.PARTIAL
-            size = 12 + _int(data, at + 8)
+            size = 12 + int32_at(data, at + 8)
             magic = data[at + 16]
             if magic > 2:
                 return at, Fill.BAD_MAGIC
@@ -246,8 +245,8 @@ class ArrowRows:
                 return at, Fill.PARTIAL
             if magic < 2:
                 return at, Fill.SPECIAL
-            base_offset = _long(data, at)
-            last_offset = _plus(base_offset, _int(data, at + 23))
+            base_offset = int64_at(data, at)
+            last_offset = plus(base_offset, int32_at(data, at + 23))
             if base_offset < self._next_offset or last_offset < base_offset:
                 return at, Fill.DISORDER
             if base_offset >= max_offset:
@@ -259,13 +258,13 @@ class ArrowRows:
             attributes = data[at + 22]
             if attributes & special != 0:
                 return at, Fill.SPECIAL
-            expected = _int(data, at + 17)
+            expected = int32_at(data, at + 17)
             found = crc32c(view[at + 21 : at + size])
             if found != (expected if expected >= 0 else expected + 4294967296):
                 return at, Fill.BAD_CRC
             status = self._write(
-                data, at + HEADER_SIZE, at + size, _int(data, at + 57), base_offset, _long(data, at + 27),
-                _long(data, at + 35), attributes & LOG_APPEND_TIME, min_offset, max_offset,
+                data, at + HEADER_SIZE, at + size, int32_at(data, at + 57), base_offset, int64_at(data, at + 27),
+                int64_at(data, at + 35), attributes & LOG_APPEND_TIME, min_offset, max_offset,
             )  # fmt: skip
             if status == _DAMAGED:
                 return at, Fill.DAMAGED
@@ -361,27 +360,27 @@ class ArrowRows:
         if count < 0:
             return _DAMAGED
         for _index in range(count):
-            number, at = _number(data, at, end, 32)
+            number, at = varint_at(data, at, end, 32)
             if at < 0 or number <= 0 or number > end - at:
                 return _DAMAGED
             record_end = at + number
-            number, at = _number(data, at + 1, record_end, 64)
+            number, at = varint_at(data, at + 1, record_end, 64)
             if at < 0:
                 return _DAMAGED
-            timestamp = append_time if has_append_time else _plus(base_timestamp, number)
-            number, at = _number(data, at, record_end, 32)
+            timestamp = append_time if has_append_time else plus(base_timestamp, number)
+            number, at = varint_at(data, at, record_end, 32)
             if at < 0:
                 return _DAMAGED
-            offset = _plus(base_offset, number)
+            offset = plus(base_offset, number)
             keep = min_offset <= offset and offset < max_offset
             if keep and row >= self._capacity:
                 return _NO_ROOM
 
-            key_size, key_at = _number(data, at, record_end, 32)
+            key_size, key_at = varint_at(data, at, record_end, 32)
             if key_at < 0 or key_size > record_end - key_at:
                 return _DAMAGED
             at = key_at + key_size if key_size > 0 else key_at
-            value_size, value_at = _number(data, at, record_end, 32)
+            value_size, value_at = varint_at(data, at, record_end, 32)
             if value_at < 0 or value_size > record_end - value_at:
                 return _DAMAGED
             at = value_at + value_size if value_size > 0 else value_at
@@ -389,25 +388,25 @@ class ArrowRows:
                 if self._has_key:
                     if key_size > self._key_room - key_used:
                         return _NO_ROOM
-                    key_used = _put_octets(self._key_data, key_used, data, key_at, key_size)
+                    key_used = put_bytes(self._key_data, key_used, data, key_at, key_size)
                     self._key_ends[row + 1] = key_used
                     _put_bit(self._key_valid, row, key_size >= 0)
                 if self._has_value:
                     if value_size > self._value_room - value_used:
                         return _NO_ROOM
-                    value_used = _put_octets(self._value_data, value_used, data, value_at, value_size)
+                    value_used = put_bytes(self._value_data, value_used, data, value_at, value_size)
                     self._value_ends[row + 1] = value_used
                     _put_bit(self._value_valid, row, value_size >= 0)
 
-            headers, at = _number(data, at, record_end, 32)
+            headers, at = varint_at(data, at, record_end, 32)
             if at < 0 or headers < 0 or headers > record_end - at:
                 return _DAMAGED
             first_header = header
             while headers > 0:
-                key_size, key_at = _number(data, at, record_end, 32)
+                key_size, key_at = varint_at(data, at, record_end, 32)
                 if key_at < 0 or key_size < 0 or key_size > record_end - key_at:
                     return _DAMAGED
-                value_size, value_at = _number(data, key_at + key_size, record_end, 32)
+                value_size, value_at = varint_at(data, key_at + key_size, record_end, 32)
                 if value_at < 0 or value_size > record_end - value_at:
                     return _DAMAGED
                 at = value_at + value_size if value_size > 0 else value_at
@@ -418,9 +417,9 @@ class ArrowRows:
                         or value_size > self._header_value_room - header_value_used
                     ):
                         return _NO_ROOM
-                    header_key_used = _put_octets(self._header_key_data, header_key_used, data, key_at, key_size)
+                    header_key_used = put_bytes(self._header_key_data, header_key_used, data, key_at, key_size)
                     self._header_key_ends[header + 1] = header_key_used
-                    header_value_used = _put_octets(self._header_value_data, header_value_used, data, value_at, value_size)
+                    header_value_used = put_bytes(self._header_value_data, header_value_used, data, value_at, value_size)
                     self._header_value_ends[header + 1] = header_value_used
                     _put_bit(self._header_value_valid, header, value_size >= 0)
                     header += 1
@@ -481,97 +480,8 @@ def _put_bit(bits: Bytes, index: Size, value: cython.bint) -> cython.void:
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.returns(Size)
-def _put_octets(target: Bytes, at: Size, data: Octets, start: Size, size: i64):
-    if size <= 0:
-        return at
-    if cython.compiled:
-        memcpy(target + at, data + start, size)
-    else:
-        target[at : at + size] = data[start : start + size]
-    return at + size
-
-
-@cython.cfunc
 def _put_object(target: Bytes, at: Size, content):
     if content:
         octets: cython.const[cython.uchar][::1] = content
         data: Octets = cython.address(octets[0]) if cython.compiled else octets
-        _put_octets(target, at, data, 0, len(octets))
-
-
-# Numbers, as in `record.kernel`: C functions call each other directly only within one module.
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-def _number(data: Octets, at: Size, end: Size, bits: cython.int):
-    """The varint (32 bits) or varlong (64) at `at`, and the position behind it, -1 if there is none."""
-    byte: i64
-    if at >= end:
-        return 0, -1
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return _long_number(data, at + 1, end, bits, byte & 0x7F)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-def _long_number(data: Octets, at: Size, end: Size, bits: cython.int, raw: u64):
-    byte: u64
-    shift: cython.int = 7
-    while at < end:
-        byte = data[at]
-        at += 1
-        if shift > bits - 7 and byte >> (bits - shift) != 0:
-            return 0, -1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _plus(left: i64, right: i64):
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, left) + cython.cast(u64, right))
-    else:
-        return (left + right - LONG_MIN) % LONG_RANGE + LONG_MIN
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _int(data: Octets, at: Size):
-    if cython.compiled:
-        return cython.cast(
-            cython.int,
-            cython.cast(cython.uint, data[at]) << 24
-            | cython.cast(cython.uint, data[at + 1]) << 16
-            | cython.cast(cython.uint, data[at + 2]) << 8
-            | data[at + 3],
-        )
-    else:
-        return int.from_bytes(data[at : at + 4], "big", signed=True)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _long(data: Octets, at: Size):
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)))
-    else:
-        return int.from_bytes(data[at : at + 8], "big", signed=True)
+        put_bytes(target, at, data, 0, len(octets))

@@ -3,7 +3,7 @@
 
 This file is Cython in pure-Python mode. It runs as it stands, and about a hundred times faster when compiled; both twins give
 the same answers and the same errors, and the same tests run on both. C integers wrap, Python's do not, so 64-bit
-sums go through `_plus` and `_minus`, which wrap as Java's do.
+sums go through `plus` and `minus` (`codec/octets`), which wrap as Java's do.
 
 The C code reads memory without Python's help, so every read is checked here: `data[at]` stands behind a test of `at`
 against an end that was itself tested against the length of the buffer. A byte is read once and kept, never read a second time
@@ -34,27 +34,34 @@ except ImportError:
     from milepost.codec import no_cython as cython
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.milepost.codec.octets import (
+        CUT,
+        int32_at,
+        int64_at,
+        minus,
+        plus,
+        put_bytes,
+        put_varint,
+        varint_at,
+        varint_size,
+    )
 else:
     # Also where Cython is installed: its own stand-ins for C types make plain Python several times slower.
     from milepost.codec import no_cython as cython
+    from milepost.codec.octets import CUT, int32_at, int64_at, minus, plus, put_bytes, put_varint, varint_at, varint_size
 
 i64 = cython.typedef(cython.longlong)
-u64 = cython.typedef(cython.ulonglong)
 Size = cython.typedef(cython.Py_ssize_t)
 Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 Longs = cython.typedef(cython.pointer[cython.longlong])
 Ints = cython.typedef(cython.pointer[cython.int])
 
 INT_MAX = 2**31 - 1
-LONG_MIN, LONG_RANGE = -(2**63), 2**64
 MIN_RECORD_SIZE = 7
 RELEASE_GIL_ABOVE = 32768  # bytes; for less, giving the GIL away and taking it back costs more than it frees
 
-# What can be wrong with a record. C variables, since the loops that set them cannot reach Python's.
-CUT = cython.declare(cython.int, 1)
-ENDLESS = cython.declare(cython.int, 2)
-TOO_WIDE = cython.declare(cython.int, 3)
+# What can be wrong with a record, behind what can be wrong with a varint (1 to 3). C variables, since the loops that set them cannot
+# reach Python's.
 BAD_LENGTH = cython.declare(cython.int, 4)
 FIELD_PAST_END = cython.declare(cython.int, 5)
 BAD_HEADER_COUNT = cython.declare(cython.int, 6)
@@ -212,7 +219,7 @@ def _walk(
 
     for index in range(count):
         field = at
-        number, at = _number(data, field, end, 32)
+        number, at = varint_at(data, field, end, 32)
         if at < 0:
             return -at, field, 0, end, index, 0
         if number < 0 or number > end - at:
@@ -222,10 +229,10 @@ def _walk(
         if number == 0:
             return CUT, at, 0, record_end, index, 0
         field = at + 1  # behind the attributes, which have no meaning yet
-        number, at = _number(data, field, record_end, 64)
+        number, at = varint_at(data, field, record_end, 64)
         if at < 0:
             return -at, field, 0, record_end, index, 0
-        timestamp = _plus(base_timestamp, number)
+        timestamp = plus(base_timestamp, number)
         if timestamp > max_timestamp:
             max_timestamp = timestamp
             max_index = index
@@ -233,20 +240,20 @@ def _walk(
             min_timestamp = timestamp
 
         field = at
-        offset_delta, at = _number(data, field, record_end, 32)
+        offset_delta, at = varint_at(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if offset_delta != index:
             sequential = 0
 
         field = at
-        number, at = _number(data, field, record_end, 32)
+        number, at = varint_at(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if number > record_end - at:
             return FIELD_PAST_END, at, number, record_end, index, 0
         if keep:
-            offsets[index] = _plus(base_offset, offset_delta)
+            offsets[index] = plus(base_offset, offset_delta)
             timestamps[index] = timestamp
             key_start[index] = at
             key_length[index] = number if number >= 0 else -1
@@ -256,7 +263,7 @@ def _walk(
             null_key_index = index
 
         field = at
-        number, at = _number(data, field, record_end, 32)
+        number, at = varint_at(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if number > record_end - at:
@@ -268,7 +275,7 @@ def _walk(
             at += number
 
         field = at
-        headers, at = _number(data, field, record_end, 32)
+        headers, at = varint_at(data, field, record_end, 32)
         if at < 0:
             return -at, field, 0, record_end, index, 0
         if headers < 0 or headers > record_end - at:
@@ -279,7 +286,7 @@ def _walk(
             header_count[index] = headers
         while headers > 0:
             field = at
-            number, at = _number(data, field, record_end, 32)
+            number, at = varint_at(data, field, record_end, 32)
             if at < 0:
                 return -at, field, 0, record_end, index, 0
             if number < 0:
@@ -287,7 +294,7 @@ def _walk(
             if number > record_end - at:
                 return FIELD_PAST_END, at, number, record_end, index, 0
             field = at + number
-            number, at = _number(data, field, record_end, 32)
+            number, at = varint_at(data, field, record_end, 32)
             if at < 0:
                 return -at, field, 0, record_end, index, 0
             if number > record_end - at:
@@ -389,8 +396,8 @@ def encode_records(
             headers_at = header_start[index]
             headers_size = header_end[index] - headers_at
             header_total = header_count[index]
-            offset_delta = _minus(offsets[index], base_offset)
-            timestamp_delta = _minus(timestamps[index], base_timestamp)
+            offset_delta = minus(offsets[index], base_offset)
+            timestamp_delta = minus(timestamps[index], base_timestamp)
             if key_size < -1 or key_at < 0 or key_size > keys_end - key_at:
                 wrong = 1
             elif value_size < -1 or value_at < 0 or value_size > values_end - value_at:
@@ -403,170 +410,21 @@ def encode_records(
                 wrong = 5
             if wrong != 0:
                 break
-            length = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta) + _varint_size(header_total) + headers_size
-            length += _varint_size(key_size) + max(key_size, 0) + _varint_size(value_size) + max(value_size, 0)
-            at = _put_varint(target, at, length)
+            length = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + varint_size(header_total) + headers_size
+            length += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
+            at = put_varint(target, at, length)
             target[at] = 0
-            at = _put_varint(target, at + 1, timestamp_delta)
-            at = _put_varint(target, at, offset_delta)
-            at = _put_varint(target, at, key_size)
-            at = _put_bytes(target, at, key_data, key_at, key_size)
-            at = _put_varint(target, at, value_size)
-            at = _put_bytes(target, at, value_data, value_at, value_size)
-            at = _put_varint(target, at, header_total)
-            at = _put_bytes(target, at, header_data, headers_at, headers_size)
+            at = put_varint(target, at + 1, timestamp_delta)
+            at = put_varint(target, at, offset_delta)
+            at = put_varint(target, at, key_size)
+            at = put_bytes(target, at, key_data, key_at, key_size)
+            at = put_varint(target, at, value_size)
+            at = put_bytes(target, at, value_data, value_at, value_size)
+            at = put_varint(target, at, header_total)
+            at = put_bytes(target, at, header_data, headers_at, headers_size)
     if wrong != 0:
         raise InvalidArgument(f"row {index}: {UNENCODABLE[wrong]}")
     return bytes(memoryview(out)[:at])
-
-
-# Numbers
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-def _number(data: Octets, at: Size, end: Size, bits: cython.int):
-    """The varint (32 bits) or varlong (64) at `at`, and the position behind it, which is minus the error if there is none."""
-    byte: i64
-    if at >= end:
-        return 0, -CUT
-    byte = data[at]
-    if byte < 0x80:  # nearly every number of a record
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return _long_number(data, at + 1, end, bits, byte & 0x7F)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-def _long_number(data: Octets, at: Size, end: Size, bits: cython.int, raw: u64):
-    """The rest of a number whose first byte gave `raw` and said that more follow."""
-    byte: u64
-    shift: cython.int = 7
-    while at < end:
-        byte = data[at]
-        at += 1
-        if shift > bits - 7 and byte >> (bits - shift) != 0:
-            return 0, -(ENDLESS if byte >= 0x80 else TOO_WIDE)
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
-        shift += 7
-    return 0, -CUT
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _plus(left: i64, right: i64):
-    """Sums of 64 bits wrap. Unsigned in C, where the overflow of a signed sum has no meaning."""
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, left) + cython.cast(u64, right))
-    else:
-        return (left + right - LONG_MIN) % LONG_RANGE + LONG_MIN
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _minus(left: i64, right: i64):
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, left) - cython.cast(u64, right))
-    else:
-        return (left - right - LONG_MIN) % LONG_RANGE + LONG_MIN
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(u64)
-def _zigzag(value: i64):
-    return (cython.cast(u64, value) << 1) ^ cython.cast(u64, value >> 63)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _varint_size(value: i64):
-    raw: u64 = _zigzag(value)
-    size: i64 = 1
-    while raw > 0x7F:
-        raw >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(Size)
-def _put_varint(target: cython.p_uchar, at: Size, value: i64):
-    """Writes a varint or varlong, which differ in what they may hold only; the position behind it."""
-    raw: u64 = _zigzag(value)
-    while raw > 0x7F:
-        target[at] = raw & 0x7F | 0x80
-        raw >>= 7
-        at += 1
-    target[at] = raw
-    return at + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(Size)
-def _put_bytes(target: cython.p_uchar, at: Size, data: Octets, start: Size, size: Size):
-    if size <= 0:
-        return at
-    if cython.compiled:
-        memcpy(target + at, data + start, size)
-    else:
-        target[at : at + size] = data[start : start + size]
-    return at + size
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _int(data: Octets, at: Size):
-    """Four bytes, big-endian, signed."""
-    if cython.compiled:
-        return cython.cast(
-            cython.int,
-            cython.cast(cython.uint, data[at]) << 24
-            | cython.cast(cython.uint, data[at + 1]) << 16
-            | cython.cast(cython.uint, data[at + 2]) << 8
-            | data[at + 3],
-        )
-    else:
-        return int.from_bytes(data[at : at + 4], "big", signed=True)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _long(data: Octets, at: Size):
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)))
-    else:
-        return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 # Batches. Bytes 8 to 11 hold the size behind the first 12, byte 16 the magic, in every format.
@@ -604,7 +462,7 @@ def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: 
             return batches, at, Stop.LIMIT
         if end - at < 17:
             return batches, at, Stop.SHORT
-        size = 12 + _int(data, at + 8)
+        size = 12 + int32_at(data, at + 8)
         magic = data[at + 16]
         if size < 26:
             return batches, at, Stop.BAD_SIZE
@@ -614,13 +472,13 @@ def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: 
             return batches, at, Stop.PARTIAL
         if size < _min_size(magic):
             return batches, at, Stop.BAD_SIZE
-        offset = _long(data, at)
+        offset = int64_at(data, at)
         valid = not check_crc or _is_intact(view, data, at, size, magic)
         if magic == 2:
-            last_offset = _plus(offset, _int(data, at + 23))
-            batches.append((at, size, offset, last_offset, _long(data, at + 35), magic, _long(data, at + 43), valid))
+            last_offset = plus(offset, int32_at(data, at + 23))
+            batches.append((at, size, offset, last_offset, int64_at(data, at + 35), magic, int64_at(data, at + 43), valid))
         else:
-            batches.append((at, size, offset, offset, _long(data, at + 18) if magic == 1 else -1, magic, -1, valid))
+            batches.append((at, size, offset, offset, int64_at(data, at + 18) if magic == 1 else -1, magic, -1, valid))
         at += size
     return batches, at, Stop.END
 
@@ -644,7 +502,7 @@ def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64)
             at = _next_candidate(data, at, end, min_offset, max_offset)
         if at < 0:
             return -1
-        if _is_intact(view, data, at, 12 + _int(data, at + 8), data[at + 16]):
+        if _is_intact(view, data, at, 12 + int32_at(data, at + 8), data[at + 16]):
             return at
         at += 1
 
@@ -659,12 +517,12 @@ def _next_candidate(data: Octets, at: Size, end: Size, min_offset: i64, max_offs
     while end - at >= 26:
         magic = data[at + 16]
         if magic <= 2:
-            size = 12 + _int(data, at + 8)
+            size = 12 + int32_at(data, at + 8)
             if _min_size(magic) <= size <= end - at:  # asked first: zeros, the common filling, stop here
-                offset = _long(data, at)
+                offset = int64_at(data, at)
                 if magic == 2:
-                    last_offset_delta = _int(data, at + 23)
-                    record_count = _int(data, at + 57)
+                    last_offset_delta = int32_at(data, at + 23)
+                    record_count = int32_at(data, at + 57)
                     if (
                         min_offset <= offset <= max_offset
                         and 0 <= last_offset_delta <= max_offset - offset
@@ -693,13 +551,13 @@ def _min_size(magic: cython.int):
 def _is_message(data: Octets, at: Size, size: i64, magic: cython.int):
     """Whether key and value of a message of magic 0 or 1 fill it exactly."""
     left: i64 = size - _min_size(magic)
-    key_length: i64 = _int(data, at + (26 if magic == 1 else 18))
+    key_length: i64 = int32_at(data, at + (26 if magic == 1 else 18))
     value_length: i64
     if key_length < -1 or key_length > left:
         return False
     if key_length > 0:
         left -= key_length
-    value_length = _int(data, at + size - left - 4)
+    value_length = int32_at(data, at + size - left - 4)
     return value_length == left or (value_length == -1 and left == 0)
 
 
@@ -708,10 +566,10 @@ def _is_message(data: Octets, at: Size, size: i64, magic: cython.int):
 def _is_intact(view, data: Octets, at: Size, size: i64, magic: cython.int):
     """Whether the CRC of a whole batch is right. A call into another module, once per batch: not worth C of our own."""
     if magic == 2:
-        expected = _int(data, at + 17)
+        expected = int32_at(data, at + 17)
         found = crc32c(view[at + 21 : at + size])
     else:
-        expected = _int(data, at + 12)
+        expected = int32_at(data, at + 12)
         found = crc32(view[at + 16 : at + size])
     return found == (expected if expected >= 0 else expected + 2**32)
 
@@ -747,8 +605,8 @@ def _first_out_of_order(data: Octets, entries: Size, kind: cython.int):
     last_rising = -1
     last_steady = 0
     for slot in range(entries):
-        rising = _int(data, slot * kind) if kind == 8 else _long(data, slot * kind)
-        steady = _int(data, slot * kind + kind - 4)
+        rising = int32_at(data, slot * kind) if kind == 8 else int64_at(data, slot * kind)
+        steady = int32_at(data, slot * kind + kind - 4)
         if rising <= last_rising or steady < last_steady:
             return slot
         last_rising = rising

@@ -16,16 +16,15 @@ except ImportError:
     from milepost.codec import no_cython as cython
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.milepost.codec.octets import checked_varint_at, plus, put_bytes, put_varint, varint_size
 else:
     from milepost.codec import no_cython as cython
+    from milepost.codec.octets import checked_varint_at, plus, put_bytes, put_varint, varint_size
 
 i64 = cython.typedef(cython.longlong)
-u64 = cython.typedef(cython.ulonglong)
 Size = cython.typedef(cython.Py_ssize_t)
 Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
 
-LONG_MIN, LONG_RANGE = -(2**63), 2**64
 UNSCANNED = "the records changed after they were scanned"
 
 
@@ -61,28 +60,28 @@ def _renumber(data: Octets, start: Size, end: Size, count: i64, target: cython.p
     at = start
     written = 0
     for index in range(count):
-        number, at = _number(data, at, end)
+        number, at = checked_varint_at(data, at, end)
         if at < 0 or number < 1 or number > end - at:
             return 1, 0
         record_end = at + number
         deltas = at
-        number, at = _number(data, at + 1, record_end)
+        number, at = checked_varint_at(data, at + 1, record_end)
         if at < 0:
             return 1, 0
         behind = at
-        number, at = _number(data, at, record_end)
+        number, at = checked_varint_at(data, at, record_end)
         if at < 0:
             return 1, 0
-        length = behind - deltas + _varint_size(index) + record_end - at
+        length = behind - deltas + varint_size(index) + record_end - at
         if room >= 0:
-            if _varint_size(length) + length > room - written:
+            if varint_size(length) + length > room - written:
                 return 1, 0
-            written = _put_varint(target, written, length)
-            written = _put_bytes(target, written, data, deltas, behind - deltas)
-            written = _put_varint(target, written, index)
-            written = _put_bytes(target, written, data, at, record_end - at)
+            written = put_varint(target, written, length)
+            written = put_bytes(target, written, data, deltas, behind - deltas)
+            written = put_varint(target, written, index)
+            written = put_bytes(target, written, data, at, record_end - at)
         else:
-            written += _varint_size(length) + length
+            written += varint_size(length) + length
         at = record_end
     return 0, written
 
@@ -120,15 +119,15 @@ def find_record(
 def _find(data: Octets, start: Size, end: Size, count: i64, base_timestamp: i64, least_timestamp: i64, least_delta: i64):
     at = start
     for index in range(count):
-        number, at = _number(data, at, end)
+        number, at = checked_varint_at(data, at, end)
         if at < 0 or number < 1 or number > end - at:
             return 1, 0, 0, 0
         record_end = at + number
-        number, at = _number(data, at + 1, record_end)
+        number, at = checked_varint_at(data, at + 1, record_end)
         if at < 0:
             return 1, 0, 0, 0
-        timestamp = _plus(base_timestamp, number)
-        offset_delta, at = _number(data, at, record_end)
+        timestamp = plus(base_timestamp, number)
+        offset_delta, at = checked_varint_at(data, at, record_end)
         if at < 0:
             return 1, 0, 0, 0
         if timestamp >= least_timestamp and offset_delta >= least_delta:
@@ -191,18 +190,18 @@ def _next_refused(
     """An error, or: where to go on, at which record, the timestamp of the one before it, what is wrong (1 key, 2 time), how many."""
     kinds = refused = 0
     while index < count:
-        number, at = _number(data, at, end)
+        number, at = checked_varint_at(data, at, end)
         if at < 0 or number < 1 or number > end - at:
             return 1, 0, 0, 0, 0, 0
         record_end = at + number
-        number, at = _number(data, at + 1, record_end)
+        number, at = checked_varint_at(data, at + 1, record_end)
         if at < 0:
             return 1, 0, 0, 0, 0, 0
-        timestamp = _plus(base_timestamp, number)
-        number, at = _number(data, at, record_end)
+        timestamp = plus(base_timestamp, number)
+        number, at = checked_varint_at(data, at, record_end)
         if at < 0:
             return 1, 0, 0, 0, 0, 0
-        number, at = _number(data, at, record_end)
+        number, at = checked_varint_at(data, at, record_end)
         if at < 0:
             return 1, 0, 0, 0, 0, 0
         at = record_end
@@ -223,89 +222,3 @@ def _next_refused(
 def _check_range(length: Size, start: Size, end: Size):
     if not 0 <= start <= end <= length:
         raise InvalidArgument(f"bytes {start} to {end} of a buffer of {length}")
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-@cython.locals(raw=u64, byte=u64, shift=cython.int)
-def _number(data: Octets, at: Size, end: Size):
-    """The varint or varlong at `at`, and the position behind it; -1 where there is none."""
-    raw = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _plus(left: i64, right: i64):
-    """Sums of 64 bits wrap. Unsigned in C, where the overflow of a signed sum has no meaning."""
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, left) + cython.cast(u64, right))
-    else:
-        return (left + right - LONG_MIN) % LONG_RANGE + LONG_MIN
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(u64)
-def _zigzag(value: i64):
-    return (cython.cast(u64, value) << 1) ^ cython.cast(u64, value >> 63)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _varint_size(value: i64):
-    raw: u64 = _zigzag(value)
-    size: i64 = 1
-    while raw > 0x7F:
-        raw >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(Size)
-def _put_varint(target: cython.p_uchar, at: Size, value: i64):
-    """Writes a varint or varlong, which differ in what they may hold only; the position behind it."""
-    raw: u64 = _zigzag(value)
-    while raw > 0x7F:
-        target[at] = raw & 0x7F | 0x80
-        raw >>= 7
-        at += 1
-    target[at] = raw
-    return at + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(Size)
-def _put_bytes(target: cython.p_uchar, at: Size, data: Octets, start: Size, size: Size):
-    if size <= 0:
-        return at
-    if cython.compiled:
-        memcpy(target + at, data + start, size)
-    else:
-        target[at : at + size] = data[start : start + size]
-    return at + size

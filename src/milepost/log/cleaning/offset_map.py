@@ -41,6 +41,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset
+    from cython.cimports.milepost.codec.octets import checked_varint_at, int32_at, int64_at
+else:
+    from milepost.codec.octets import checked_varint_at, int32_at, int64_at
 
 i64 = cython.typedef(cython.longlong)
 u64 = cython.typedef(cython.ulonglong)
@@ -169,10 +172,10 @@ class OffsetMap:
             size = _plain_size(data, at, end)
             if size == 0 or not _is_intact(view, at, size):
                 return at, False
-            status = _put(self, data, at + 61, at + size, _int(data, at + 57), _long(data, at), first_offset)
+            status = _put(self, data, at + 61, at + size, int32_at(data, at + 57), int64_at(data, at), first_offset)
             if status != 0:
                 return at, status == NO_ROOM
-            last_offset = _long(data, at) + _int(data, at + 23)
+            last_offset = int64_at(data, at) + int32_at(data, at + 23)
             if last_offset >= first_offset:
                 self.latest_offset = last_offset
             at += size
@@ -243,18 +246,18 @@ class OffsetMap:
         survivors = []
         while True:
             size = _plain_size(data, at, end)
-            if size == 0 or _int(data, at + 57) > FEW or not _is_intact(view, at, size):
+            if size == 0 or int32_at(data, at + 57) > FEW or not _is_intact(view, at, size):
                 break
-            count = _int(data, at + 57)
+            count = int32_at(data, at + 57)
             kept, keyless, tombstones = _judge_batch(table, slots, latest, data, at, size, now_ms, constants)
-            last_offset = _long(data, at) + _int(data, at + 23)
+            last_offset = int64_at(data, at) + int32_at(data, at + 23)
             if kept == 0:
-                if _long(data, at + 43) >= 0 or last_offset + 1 == upper_bound:
+                if int64_at(data, at + 43) >= 0 or last_offset + 1 == upper_bound:
                     break
             elif kept < count or (tombstones > 0 and not data[at + 22] & HORIZON):
                 break
             else:
-                survivors.append((at, size, last_offset, _long(data, at + 35), count))
+                survivors.append((at, size, last_offset, int64_at(data, at + 35), count))
             records += count
             dropped_keyless += keyless
             at += size
@@ -486,8 +489,8 @@ def _plain_size(data: Octets, at: Size, end: Size):
     """The size of the whole, plain batch at `at`, or 0 when there is none."""
     if end - at < 61:
         return 0
-    size = 12 + _int(data, at + 8)
-    count = _int(data, at + 57)
+    size = 12 + int32_at(data, at + 8)
+    count = int32_at(data, at + 57)
     if size < 61 or size > end - at or data[at + 16] != 2 or data[at + 22] & NOT_PLAIN or count < 0 or count > size:
         return 0
     return size
@@ -567,11 +570,11 @@ def _put_section(
 def _judge_batch(table: Table, slots: Size, latest: i64, data: Octets, at: Size, size: Size, now_ms: i64, constants: Words):
     """How many records of one batch survive (-1: it is malformed), how many have no key, how many survivors have no value."""
     kept = keyless = tombstones = 0
-    keep_tombstones = not data[at + 22] & HORIZON or now_ms < _long(data, at + 27)
+    keep_tombstones = not data[at + 22] & HORIZON or now_ms < int64_at(data, at + 27)
     record = at + 61
     end = at + size
-    base_offset = _long(data, at)
-    count = _int(data, at + 57)
+    base_offset = int64_at(data, at)
+    count = int32_at(data, at + 57)
     while count > 0:
         count -= 1
         offset, key, key_length, value_length, record = _fields(data, record, end)
@@ -600,79 +603,30 @@ def _judge_batch(table: Table, slots: Size, latest: i64, data: Octets, at: Size,
 @cython.returns((i64, Size, i64, i64, Size))
 @cython.locals(record_end=Size, number=i64, offset_delta=i64, key=Size, key_length=i64, value_length=i64)
 def _fields(data: Octets, at: Size, end: Size):
-    """Offset delta, where the key is, its length, the value's length (below 0: null), where the next record is (-1: malformed)."""
-    number, at = _number(data, at, end)
+    """Offset delta, where the key is, its length, the value's length (below 0: null), where the next record is (-1: malformed).
+
+    The kernel is stricter with numbers; the caller asks it whenever this is in doubt.
+    """
+    number, at = checked_varint_at(data, at, end)
     if at < 0 or number < 1 or number > end - at:
         return 0, 0, 0, 0, -1
     record_end = at + number
-    number, at = _number(data, at + 1, record_end)
+    number, at = checked_varint_at(data, at + 1, record_end)
     if at < 0:
         return 0, 0, 0, 0, -1
-    offset_delta, at = _number(data, at, record_end)
+    offset_delta, at = checked_varint_at(data, at, record_end)
     if at < 0:
         return 0, 0, 0, 0, -1
-    key_length, at = _number(data, at, record_end)
+    key_length, at = checked_varint_at(data, at, record_end)
     if at < 0 or key_length > record_end - at:
         return 0, 0, 0, 0, -1
     key = at
     if key_length > 0:
         at += key_length
-    value_length, at = _number(data, at, record_end)
+    value_length, at = checked_varint_at(data, at, record_end)
     if at < 0 or value_length > record_end - at:
         return 0, 0, 0, 0, -1
     return offset_delta, key, key_length, value_length, record_end
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns((i64, Size))
-@cython.locals(raw=u64, byte=u64, shift=cython.int)
-def _number(data: Octets, at: Size, end: Size):
-    """The zigzag varint at `at` and the position behind it, -1 when it does not end. The kernel's is stricter; its caller
-    is asked whenever this one is in doubt."""
-    raw = 0
-    shift = 0
-    while at < end and shift < 64:
-        byte = data[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return cython.cast(i64, (raw >> 1) ^ -(raw & 1)), at
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _int(data: Octets, at: Size):
-    """Four bytes, big-endian, signed."""
-    if cython.compiled:
-        return cython.cast(
-            cython.int,
-            cython.cast(cython.uint, data[at]) << 24
-            | cython.cast(cython.uint, data[at + 1]) << 16
-            | cython.cast(cython.uint, data[at + 2]) << 8
-            | data[at + 3],
-        )
-    else:
-        return int.from_bytes(data[at : at + 4], "big", signed=True)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.returns(i64)
-def _long(data: Octets, at: Size):
-    if cython.compiled:
-        return cython.cast(i64, cython.cast(u64, _int(data, at)) << 32 | cython.cast(cython.uint, _int(data, at + 4)))
-    else:
-        return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 # The memory of arrays, which the callers keep alive; uncompiled, the arrays themselves.
