@@ -12,6 +12,7 @@ from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.broker.remembered_produce import AwaitedAnswer, RememberedProduces
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
+from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster, Complaints, run
@@ -118,19 +119,24 @@ def test_read_that_fails_is_told_to_the_follower_and_ends_nothing(way, monkeypat
 
 
 def test_error_of_ours_while_a_follower_is_answered_ends_one_connection(way, monkeypatch):
-    def planted(self: Follower, size: int) -> None:
+    def planted(self: Follower, partition: Partition, size: int) -> None:
         raise ValueError("planted")
 
     cluster = started()
     cluster.world.run(3.0)
-    monkeypatch.setattr(Follower, "counts", planted)
+    monkeypatch.setattr(Follower, "count_bytes", planted)
     with pytest.raises(AssertionError, match=r"fetcher.* would be disconnected: Fetch"):
         cluster.world.run(8.0)
 
 
 def test_answer_to_a_follower_is_no_larger_than_the_broker_allows(way, monkeypatch):
-    counts, sizes = Follower.counts, []
-    monkeypatch.setattr(Follower, "counts", lambda self, size: [sizes.append(size), counts(self, size)])
+    count, sizes = Follower.count_bytes, []
+
+    def counted(self: Follower, partition: Partition, size: int) -> None:
+        sizes.append(size)
+        count(self, partition, size)
+
+    monkeypatch.setattr(Follower, "count_bytes", counted)
     cluster = started(**{"fetch.max.bytes": 1024, "replica.fetch.max.bytes": 1 << 20})
     cluster.world.run(3.0)
     straggler = cluster.brokers[3]

@@ -17,19 +17,23 @@ from typing import Protocol
 from milepost.broker.fetch.interfaces import FetchBroker, FetchContext
 from milepost.broker.fetch.partition_read import (
     MAX_WAIT_SECONDS,
+    FetchPartition,
+    PartitionReader,
     Result,
-    count,
     fetch_partition,
     is_enough,
-    read_all,
-    read_one,
+    refuse_read,
     size_of,
 )
-from milepost.broker.fetch.session_cache import FetchSessions
+from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
 from milepost.broker.slices import Work
-from milepost.log.reading import Isolation
+from milepost.log.reading import FetchData, Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.replica.partition import Partition
+
+NO_REPLICA = -1
+LIMITS_SINCE = 3
 
 
 class ConsumerBroker(FetchBroker, Protocol):
@@ -37,46 +41,102 @@ class ConsumerBroker(FetchBroker, Protocol):
     def fetch_sessions(self) -> FetchSessions: ...
 
 
+class Consumer(PartitionReader):
+    """Reads up to the high watermark, or to the last stable offset."""
+
+    def read(self, each: FetchPartition, left: int, must_have_one: bool) -> Result | None:
+        # Most of many partitions: nothing new.
+        return None if each.is_caught_up(self.isolation) else super().read(each, left, must_have_one)
+
+    def check(self, each: FetchPartition, partition: Partition) -> Result | None:
+        """A client that says where it stands may be sent to a nearer replica."""
+        nearer = self.broker.nearer_replica(partition, each.rack, each.part.fetch_offset) if each.rack else NO_REPLICA
+        if nearer == NO_REPLICA:
+            return None
+        result = refuse_read(each.part.partition, ErrorCode.NONE, partition.log)
+        result.preferred_read_replica = nearer
+        return result
+
+    def read_log(self, each: FetchPartition, partition: Partition, limit: int, must_have_one: bool) -> Result:
+        part, log = each.part, partition.log
+        fetched = log.read(part.fetch_offset, limit, self.isolation, must_have_one)
+        return Result(
+            partition_index=part.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=aborted_list(fetched),
+            records=fetched.records if fetched.records is not None and fetched.size else b"",
+        )
+
+    def count_bytes(self, partition: Partition, size: int) -> None:
+        partition.topic_metrics.bytes_out += size
+
+
+class ConsumerFetch:
+    """A fetch of a consumer, from its first look at the partitions to its answer."""
+
+    def __init__(self, request: FetchRequest, version: int, broker: ConsumerBroker, session: Sessionless):
+        self._broker = broker
+        self.session = session
+        self.isolation = Isolation.COMMITTED if request.isolation_level == 1 else Isolation.UNCOMMITTED
+        self._consumer = Consumer(broker, request.max_bytes, self.isolation, gives_one=version >= LIMITS_SINCE)
+        self._min_bytes = request.min_bytes
+        self._seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
+        self.partitions = session.partitions()
+        if request.rack_id and broker.config.replica_selector_class is not None:
+            for each in self.partitions:
+                each.rack = request.rack_id
+
+    def reading(self) -> Work[list[Result | None]]:
+        return self._consumer.reading(self.partitions)
+
+    def is_complete(self, results: Sequence[Result | None]) -> bool:
+        return self._seconds <= 0 or not results or is_enough(results, self._min_bytes)
+
+    def answering(self, results: Sequence[Result | None]) -> Work[FetchResponse]:
+        yield from self._consumer.counting(self.partitions, results)
+        return (yield from self.session.answering(self.partitions, results, self.isolation))
+
+    def wait(self, context: FetchContext, results: Sequence[Result | None]) -> None:
+        """Answer when there is enough, or when the time is up."""
+        partitions = self.partitions
+        watched = {each.key: number for number, each in enumerate(partitions)}
+        sizes = [size_of(result) for result in results]
+
+        def try_complete(key: Hashable) -> bool:
+            """Only one partition has changed: the others have what they had."""
+            number = watched[key]
+            result = self._consumer.read(partitions[number], self._consumer.max_bytes, True)
+            sizes[number] = size_of(result)
+            return (result is not None and result.error_code != ErrorCode.NONE) or sum(sizes) >= self._min_bytes
+
+        def finishing() -> Work[None]:
+            results = yield from self.reading()
+            context.answer((yield from self.answering(results)))
+
+        def complete() -> None:
+            if context.is_connected:
+                context.run(finishing())
+
+        guarded = context.guarded
+        self._broker.replicas.purgatory.wait(list(watched), guarded(try_complete), guarded(complete), self._seconds)
+
+
 def consume(request: FetchRequest, context: FetchContext, broker: ConsumerBroker) -> Work[FetchResponse | None]:
     session = yield from broker.fetch_sessions.opening(request, context.version, fetch_partition)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
-    partitions = session.partitions()
-    if request.rack_id and broker.config.replica_selector_class is not None:
-        for each in partitions:
-            each.rack = request.rack_id
-    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-    isolation = Isolation.COMMITTED if request.isolation_level == 1 else Isolation.UNCOMMITTED
-
-    def reading() -> Work[list[Result | None]]:
-        return read_all(partitions, broker, max_bytes, isolation, with_limits=context.version >= 3)
-
-    def answering(results: Sequence[Result | None]) -> Work[FetchResponse]:
-        yield from count(partitions, results)
-        return (yield from session.answering(partitions, results, isolation))
-
-    results = yield from reading()
-    if request.max_wait_ms <= 0 or not partitions or is_enough(results, request.min_bytes):
-        return (yield from answering(results))
-
-    watched = {each.key: number for number, each in enumerate(partitions)}
-    sizes = [size_of(result) for result in results]
-
-    def try_complete(name: Hashable) -> bool:
-        """Only one partition has changed: the others have what they had."""
-        number = watched[name]
-        result = read_one(partitions[number], broker, max_bytes, isolation, True)
-        sizes[number] = size_of(result)
-        return result.error_code != ErrorCode.NONE or sum(sizes) >= request.min_bytes
-
-    def finishing() -> Work[None]:
-        results = yield from reading()
-        context.answer((yield from answering(results)))
-
-    def complete() -> None:
-        if context.is_connected:
-            context.run(finishing())
-
-    guarded, seconds = context.guarded, min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
-    broker.replicas.purgatory.wait(list(watched), guarded(try_complete), guarded(complete), seconds)
+    fetch = ConsumerFetch(request, context.version, broker, session)
+    results = yield from fetch.reading()
+    if fetch.is_complete(results):
+        return (yield from fetch.answering(results))
+    fetch.wait(context, results)
     return None
+
+
+def aborted_list(fetched: FetchData) -> list[Result.AbortedTransaction] | None:
+    if fetched.aborted is None:
+        return None
+    rows = sorted((aborted.first_offset, aborted.producer_id) for aborted in fetched.aborted)
+    return [Result.AbortedTransaction(producer_id=producer_id, first_offset=first_offset) for first_offset, producer_id in rows]

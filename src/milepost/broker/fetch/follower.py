@@ -22,6 +22,7 @@ from milepost.broker.fetch.interfaces import FetchBroker, FetchContext
 from milepost.broker.fetch.partition_read import (
     MAX_WAIT_SECONDS,
     FetchPartition,
+    PartitionReader,
     Result,
     check_epoch,
     empty,
@@ -29,13 +30,13 @@ from milepost.broker.fetch.partition_read import (
     is_diverging,
     is_enough,
     refuse,
-    size_of,
+    refuse_read,
 )
 from milepost.broker.fetch.replica_id import broker_epoch_of, refuse_follower, replica_id_of
-from milepost.broker.fetch.session_cache import FetchSessions
+from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
+from milepost.broker.slices import at_once
 from milepost.clock import Clock
 from milepost.cluster.told import ToldCluster
-from milepost.errors import MilepostError
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
@@ -66,108 +67,52 @@ class LeaderBroker(FetchBroker, Protocol):
     def replication_quotas(self) -> ReplicationQuotas: ...
 
 
-def answer(request: FetchRequest, context: FetchContext, broker: LeaderBroker) -> FetchResponse | None:
-    replica_id = replica_id_of(request)
-    if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
-        return refuse_follower(request, context.version)
-    session = broker.fetch_sessions.open(request, context.version, fetch_partition, is_followers=True)
-    if session.error_code:
-        return FetchResponse(error_code=session.error_code)
-    partitions = session.partitions()
-    follower = Follower(broker, replica_id, broker_epoch_of(request), request.max_bytes)
-    results = follower.read_all(partitions)
-    if request.max_wait_ms <= 0 or not partitions or is_enough(results, request.min_bytes) or any(map(is_diverging, results)):
-        follower.count_sent(partitions, results)
-        return session.answer(partitions, results, Isolation.UNCOMMITTED)
-    watched: dict[Hashable, FetchPartition] = {each.partition.name: each for each in partitions if each.partition is not None}
+class Follower(PartitionReader):
+    """Reads to the end of the log for one replica, whose fetch says what it has."""
 
-    def try_complete(key: Hashable) -> bool:
-        return follower.is_due(watched[key])
+    broker: LeaderBroker
 
-    def complete() -> None:
-        broker.loop.post(context.guarded(send))
-
-    def send() -> None:
-        if context.is_connected:
-            follower.is_new = False
-            results = follower.read_all(partitions)
-            follower.count_sent(partitions, results)
-            context.answer(session.answer(partitions, results, Isolation.UNCOMMITTED))
-
-    seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
-    broker.replicas.purgatory.wait(list(watched), context.guarded(try_complete), complete, seconds)
-    return None
-
-
-class Follower:
-    """One that fetches, for one request."""
-
-    def __init__(self, broker: LeaderBroker, replica_id: int, broker_epoch: int, max_bytes: int):
-        self.broker = broker
-        self.replica_id = replica_id
-        self.broker_epoch = broker_epoch
-        self.max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
+    def __init__(self, broker: LeaderBroker, request: FetchRequest):
+        super().__init__(broker, request.max_bytes, Isolation.LOG_END)
+        self.replica_id = replica_id_of(request)
+        self.broker_epoch = broker_epoch_of(request)
         self.quota = broker.replication_quotas.leader
-        self.size = 0
-        """Bytes of what was read last."""
         self.is_new = True
         """Whether what it asks for is news about it; not any more when its request has waited."""
 
-    def read_all(self, partitions: Sequence[FetchPartition]) -> list[Result | None]:
-        left, must_have_one = self.max_bytes, True
-        self.size = 0
-        results: list[Result | None] = []
-        for each in partitions:
-            result = self.read(each, left, must_have_one)
-            size = size_of(result)
-            if size:
-                must_have_one = False
-                self.size += size
-                left = max(0, left - size)
-            results.append(result)
-        return results
-
-    def read(self, each: FetchPartition, left: int, must_have_one: bool) -> Result | None:
-        """None where there is nothing new."""
-        part = each.part
-        code = each.find(self.broker)
-        if code:
-            return refuse(part.partition, code)
-        partition = each.partition
+    def check(self, each: FetchPartition, partition: Partition) -> Result | None:
+        """Whether this leader knows the replica, and the replica's log is the beginning of its own. If so the fetch is recorded."""
+        part, log = each.part, partition.log
         assert isinstance(partition, ReplicatedPartition), "in a cluster every partition is one"
-        code = partition.fault() or check_epoch(partition, part.current_leader_epoch)
         leadership = partition.leadership
-        if code or leadership is None:
-            return refuse(part.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if leadership is None:
+            return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = leadership.remote.get(self.replica_id)
         if replica is None:
             return refuse(part.partition, ErrorCode.UNKNOWN_LEADER_EPOCH)
         if replica.has_stale_broker_epoch(self.broker_epoch):
             return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = partition.log
         if part.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(part.last_fetched_epoch, log.end_offset)
             if epoch < 0 or end < 0:
-                return refuse(
-                    part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
-                )
+                return refuse_read(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log)
             if epoch < part.last_fetched_epoch or end < part.fetch_offset:
                 result = empty(each, Isolation.UNCOMMITTED)
                 result.diverging_epoch = Result.DivergingEpoch(epoch=epoch, end_offset=end)
                 return result
         if not log.start_offset <= part.fetch_offset <= log.end_offset:
-            return refuse(
-                part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log.high_watermark, log.last_stable_offset, log.start_offset
-            )
+            return refuse_read(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log)
         if self.is_new:
             self.record_fetch(partition, part)
+        return None
+
+    def read_log(self, each: FetchPartition, partition: Partition, limit: int, must_have_one: bool) -> Result | None:
+        part, log = each.part, partition.log
         if part.fetch_offset == log.end_offset or self.must_wait_for(partition):
             return None
-        try:
-            records = self.records(log, replica, part.fetch_offset, min(part.partition_max_bytes, left), must_have_one)
-        except (MilepostError, OSError) as error:
-            code = error.code if isinstance(error, MilepostError) else ErrorCode.KAFKA_STORAGE_ERROR
-            return refuse(part.partition, code, log.high_watermark, log.last_stable_offset, log.start_offset)
+        assert isinstance(partition, ReplicatedPartition) and partition.leadership is not None, "it was checked"
+        replica = partition.leadership.remote[self.replica_id]
+        records = self.records(log, replica, part.fetch_offset, limit, must_have_one)
         if records is None or not len(records):
             return None
         result = empty(each, Isolation.UNCOMMITTED)
@@ -189,21 +134,11 @@ class Follower:
         quota = self.quota
         return quota.is_throttled(partition.name) and self.replica_id not in partition.in_sync_replicas and quota.is_exceeded
 
-    def count_sent(self, partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> None:
-        """Count what goes out, and apart from that what is of partitions that are throttled, to whomever."""
-        self.counts(self.size)
-        if not self.quota.is_in_use:
-            return
-        size = sum(
-            size_of(result)
-            for each, result in zip(partitions, results, strict=True)
-            if each.partition is not None and self.quota.is_throttled(each.partition.name)
-        )
-        if size:
-            self.quota.record(size)
-
-    def counts(self, size: int) -> None:
+    def count_bytes(self, partition: Partition, size: int) -> None:
+        """And apart from that what is of partitions that are throttled, to whomever."""
         self.broker.replicas.topic_metrics.replication_bytes_out += size
+        if self.quota.is_in_use and self.quota.is_throttled(partition.name):
+            self.quota.record(size)
 
     def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
         active = log.segments.active.log
@@ -236,3 +171,67 @@ class Follower:
         if moved:
             purgatory.check(partition.committed_key)
         purgatory.check(start_key(partition.name))
+
+
+class FollowerFetch:
+    """A fetch of a follower, from its first look at the partitions to its answer."""
+
+    def __init__(self, request: FetchRequest, broker: LeaderBroker, session: Sessionless):
+        self.broker = broker
+        self.session = session
+        self.follower = Follower(broker, request)
+        self.min_bytes = request.min_bytes
+        self.seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
+        self.partitions = session.partitions()
+
+    def read(self) -> list[Result | None]:
+        return at_once(self.follower.reading(self.partitions))
+
+    def is_complete(self, results: Sequence[Result | None]) -> bool:
+        is_over = self.seconds <= 0 or not results
+        return is_over or is_enough(results, self.min_bytes) or any(map(is_diverging, results))
+
+    def answer(self, results: Sequence[Result | None]) -> FetchResponse:
+        at_once(self.follower.counting(self.partitions, results))
+        return self.session.answer(self.partitions, results, Isolation.UNCOMMITTED)
+
+    def wait(self, context: FetchContext) -> None:
+        follower = self.follower
+        watched: dict[Hashable, FetchPartition] = {
+            each.partition.name: each for each in self.partitions if each.partition is not None
+        }
+
+        def try_complete(key: Hashable) -> bool:
+            return follower.is_due(watched[key])
+
+        def complete() -> None:
+            self.broker.loop.post(context.guarded(send))
+
+        def send() -> None:
+            if context.is_connected:
+                follower.is_new = False
+                context.answer(self.answer(self.read()))
+
+        self.broker.replicas.purgatory.wait(list(watched), context.guarded(try_complete), complete, self.seconds)
+
+
+def followers_partition(topic: FetchRequest.Topic, part: FetchRequest.Topic.Partition, version: int) -> FetchPartition:
+    """Whatever the version, only the leader has what a follower asks for."""
+    each = fetch_partition(topic, part, version)
+    each.only_leader = True
+    return each
+
+
+def answer(request: FetchRequest, context: FetchContext, broker: LeaderBroker) -> FetchResponse | None:
+    replica_id = replica_id_of(request)
+    if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
+        return refuse_follower(request, context.version)
+    session = broker.fetch_sessions.open(request, context.version, followers_partition, is_followers=True)
+    if session.error_code:
+        return FetchResponse(error_code=session.error_code)
+    fetch = FollowerFetch(request, broker, session)
+    results = fetch.read()
+    if fetch.is_complete(results):
+        return fetch.answer(results)
+    fetch.wait(context)
+    return None

@@ -9,13 +9,15 @@ Records are not read here: a result holds a stretch of a log file that goes from
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from milepost.broker.fetch.interfaces import FetchBroker
 from milepost.broker.slices import Work
 from milepost.errors import MilepostError
-from milepost.log.reading import FetchData, Isolation
+from milepost.log.log import Log
+from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
@@ -24,7 +26,7 @@ from milepost.topic_partition import TopicPartition
 Result = FetchResponse.Response.Partition
 MAX_WAIT_SECONDS = 30.0
 BY_ID_SINCE = 13
-NO_REPLICA = -1
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 ANY_REPLICA_SINCE = 11  # with a rack, or without one
 # Errors that tell the client something and leave the broker untroubled: Kafka does not count them as failed fetches.
 EXPECTED_ERRORS = frozenset(
@@ -108,68 +110,75 @@ def is_enough(results: Sequence[Result | None], min_bytes: int) -> bool:
     return is_news or sum(map(size_of, news)) >= min_bytes
 
 
-def read_all(
-    partitions: Sequence[FetchPartition], broker: FetchBroker, max_bytes: int, isolation: Isolation, with_limits: bool
-) -> Work[list[Result | None]]:
-    """None for a partition that has nothing: `empty` says the rest about it, if somebody wants to know."""
-    left = max_bytes
-    results: list[Result | None] = []
-    must_have_one = with_limits
-    for each in partitions:
-        yield None
-        if each.is_caught_up(isolation):
-            results.append(None)
-            continue
-        result = read_one(each, broker, left, isolation, must_have_one)
-        size = size_of(result)
-        if size:
-            must_have_one = False
-        left = max(0, left - size)
-        results.append(result)
-    return results
+class PartitionReader(ABC):
+    """Reads partitions for one client, a consumer or a follower: the same limits, errors and counts for both."""
 
+    def __init__(self, broker: FetchBroker, max_bytes: int, isolation: Isolation, *, gives_one: bool = True):
+        self.broker = broker
+        self.isolation = isolation
+        self._max_bytes = max_bytes
+        self._gives_one = gives_one
+        """Whether the first batch is given whole, however large it is."""
 
-def read_one(each: FetchPartition, broker: FetchBroker, left: int, isolation: Isolation, must_have_one: bool) -> Result:
-    part = each.part
-    error_code = each.find(broker)
-    if error_code:
-        return refuse(part.partition, error_code)
-    partition = each.partition
-    assert partition is not None, "it was found"
-    error_code = partition.fault(only_leader=each.only_leader) or check_epoch(partition, part.current_leader_epoch)
-    if error_code:
-        return refuse(part.partition, error_code)
-    log = partition.log
-    nearer = broker.nearer_replica(partition, each.rack, part.fetch_offset) if each.rack else NO_REPLICA
-    if nearer != NO_REPLICA:
-        result = refuse(part.partition, ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.start_offset)
-        result.preferred_read_replica = nearer
-        return result
-    try:
-        fetched = log.read(part.fetch_offset, min(part.partition_max_bytes, left), isolation, must_have_one)
-    except (MilepostError, OSError) as error:
-        code = error.code if isinstance(error, MilepostError) else ErrorCode.KAFKA_STORAGE_ERROR
-        return refuse(part.partition, code, log.high_watermark, log.last_stable_offset, log.start_offset)
-    return Result(
-        partition_index=part.partition,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.start_offset,
-        aborted_transactions=aborted_list(fetched),
-        records=fetched.records if fetched.records is not None and fetched.size else b"",
-    )
+    @property
+    def max_bytes(self) -> int:
+        return min(self._max_bytes, self.broker.config.fetch_max_bytes)
 
+    def reading(self, partitions: Sequence[FetchPartition]) -> Work[list[Result | None]]:
+        """None for a partition that has nothing: `empty` says the rest about it, if it has to be said."""
+        left, must_have_one = self.max_bytes, self._gives_one
+        results: list[Result | None] = []
+        for each in partitions:
+            yield None
+            result = self.read(each, left, must_have_one)
+            size = size_of(result)
+            if size:
+                must_have_one = False
+                left = max(0, left - size)
+            results.append(result)
+        return results
 
-def count(partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> Work[None]:
-    """What goes out, in the metrics of the topics that are here."""
-    for each, result in zip(partitions, results, strict=True):
-        yield None
-        if each.partition is not None:
-            topic = each.partition.topic_metrics
-            topic.fetch_requests += 1
-            if result is not None:
-                topic.bytes_out += size_of(result)
-                topic.failed_fetch_requests += result.error_code not in EXPECTED_ERRORS
+    def read(self, each: FetchPartition, left: int, must_have_one: bool) -> Result | None:
+        """None where there is nothing to read and nothing wrong."""
+        part = each.part
+        error_code = each.find(self.broker)
+        if error_code:
+            return refuse(part.partition, error_code)
+        partition = each.partition
+        assert partition is not None, "it was found"
+        error_code = partition.fault(only_leader=each.only_leader) or check_epoch(partition, part.current_leader_epoch)
+        if error_code:
+            return refuse(part.partition, error_code)
+        result = self.check(each, partition)
+        if result is not None:
+            return result
+        try:
+            return self.read_log(each, partition, min(part.partition_max_bytes, left), must_have_one)
+        except (MilepostError, OSError) as error:
+            return refuse_read(part.partition, error.code if isinstance(error, MilepostError) else STORAGE_ERROR, partition.log)
+
+    @abstractmethod
+    def check(self, each: FetchPartition, partition: Partition) -> Result | None:
+        """What there is to say instead of records about a partition that is led here, in the epoch asked for."""
+
+    @abstractmethod
+    def read_log(self, each: FetchPartition, partition: Partition, limit: int, must_have_one: bool) -> Result | None:
+        """The records. An error of ours or of the disk becomes the error code of the partition."""
+
+    def counting(self, partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> Work[None]:
+        """What goes out, in the metrics of the topics that are here."""
+        for each, result in zip(partitions, results, strict=True):
+            yield None
+            if each.partition is not None:
+                topic = each.partition.topic_metrics
+                topic.fetch_requests += 1
+                if result is not None:
+                    topic.failed_fetch_requests += result.error_code not in EXPECTED_ERRORS
+                    if result.records:
+                        self.count_bytes(each.partition, len(result.records))
+
+    @abstractmethod
+    def count_bytes(self, partition: Partition, size: int) -> None: ...
 
 
 def is_diverging(result: Result | None) -> bool:
@@ -196,13 +205,6 @@ def empty(each: FetchPartition, isolation: Isolation) -> Result:
     )
 
 
-def aborted_list(fetched: FetchData) -> list[Result.AbortedTransaction] | None:
-    if fetched.aborted is None:
-        return None
-    rows = sorted((aborted.first_offset, aborted.producer_id) for aborted in fetched.aborted)
-    return [Result.AbortedTransaction(producer_id=producer_id, first_offset=first_offset) for first_offset, producer_id in rows]
-
-
 def refuse(
     partition: int, error_code: int, high_watermark: int = -1, last_stable_offset: int = -1, start_offset: int = -1
 ) -> Result:
@@ -215,6 +217,11 @@ def refuse(
         aborted_transactions=[],
         records=b"",
     )
+
+
+def refuse_read(partition: int, error_code: int, log: Log) -> Result:
+    """The error, and which offsets there are."""
+    return refuse(partition, error_code, log.high_watermark, log.last_stable_offset, log.start_offset)
 
 
 def check_epoch(partition: Partition, epoch: int) -> int:

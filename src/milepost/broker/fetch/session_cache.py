@@ -96,6 +96,8 @@ class Session(Sessionless):
         self.is_full = True
         self.has_grown = True
         """Whether it has to be asked again if there is room for its partitions."""
+        self.revision = 0
+        """Counts the requests that were taken apart for it, each of which may have changed what it holds."""
 
     @property
     def value(self) -> tuple[bool, int, int]:
@@ -104,6 +106,7 @@ class Session(Sessionless):
 
     def updating(self, request: FetchRequest, version: int, make: Make) -> Work[None]:
         before = len(self._asked)
+        self.revision += 1
         yield from super().updating(request, version, make)
         self.has_grown = self.has_grown or len(self._asked) > before
         for forgotten in request.forgotten_topics_data:
@@ -130,25 +133,26 @@ class Session(Sessionless):
             is_known = is_known and (each.partition is not None or each.was_here)
             if result is None and each.partition is None:
                 continue  # it was quiet, and is gone: the next fetch says so
-            now = (
-                offsets_of(each)
-                if result is None
-                else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-            )
-            if now == each.last_sent and not self.is_full and not has_changes(result):
-                continue
-            # A follower that has to cut its log hears of nothing else.
-            each.last_sent = None if is_diverging(result) else now
-            if result is not None and result.records:
-                # Served partitions go to the end, so that the others get their turn when the answer is full.
-                asked_as = "" if each.is_by_id else each.topic
-                key = asked_as, each.topic_id, each.part.partition
-                if key in self._asked:
-                    self._asked.move_to_end(key)
-            groups.add(each, empty(each, isolation) if result is None else result)
+            if self.sends(each, result):
+                groups.add(each, empty(each, isolation) if result is None else result)
         self.is_full = False
         session_id = self._cache.keep(self) if is_known or self.is_followers else self._cache.close(self)
         return FetchResponse(session_id=session_id, responses=groups.responses)
+
+    def sends(self, each: FetchPartition, result: Result | None) -> bool:
+        """Whether the answer names a partition. If so, that is noted."""
+        now = offsets_of(each) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
+        if now == each.last_sent and not self.is_full and not has_changes(result):
+            return False
+        # A follower that has to cut its log hears of nothing else.
+        each.last_sent = None if is_diverging(result) else now
+        if result is not None and result.records:
+            # Served partitions go to the end, so that the others get their turn when the answer is full.
+            asked_as = "" if each.is_by_id else each.topic
+            key = asked_as, each.topic_id, each.part.partition
+            if key in self._asked:
+                self._asked.move_to_end(key)
+        return True
 
 
 def has_changes(result: Result | None) -> bool:
