@@ -6,9 +6,11 @@
      thousand numbered batches of 64 KB are ten thousand heads and one rest. A connection sends its heads in turn.
      ERROR_AT is where in an answer, counted from behind its size, the two bytes of the error code stand.
 
-   fetch PORT FRAMES FRAME_SIZE OFFSET_AT CONNECTIONS RECORDS SECONDS RECORDS_AT
+   fetch PORT FRAMES FRAME_SIZE OFFSET_AT CONNECTIONS RECORDS SECONDS RECORDS_AT HAS_VARINT SESSION_AT SESSION_ANSWERED_AT
      FRAMES holds one request for each connection; the eight bytes at OFFSET_AT are the offset to fetch, which goes on
-     behind what was received. RECORDS_AT is where in an answer the four bytes of the size of the records stand.
+     behind what was received. RECORDS_AT is where in an answer the size of the records stands, four bytes or a varint.
+     SESSION_AT is where in a request the session's id and epoch stand, or -1 for fetches without a session; the first
+     request opens it. SESSION_ANSWERED_AT is where its id stands in an answer, behind the error code of all of it.
      Every connection ends when it has received RECORDS records.
 
    Prints one line of JSON. Answers come in the order of the requests, so a queue of sending times gives latencies. */
@@ -43,6 +45,7 @@ struct connection {
     char *in;
     size_t filled;
     int64_t next_offset;
+    uint32_t epoch; /* of its fetch session */
     int is_done;
 };
 
@@ -228,6 +231,25 @@ static long take_batches(struct connection *c, char *records, long size) {
     return taken;
 }
 
+/* The size of the records in an answer; `at` moves on to where they start. -1: the answer has no room for any. */
+static long records_size(char *answer, size_t size, size_t *at, int has_varint) {
+    if (*at + 4 > size) return -1;
+    if (!has_varint) {
+        int32_t fixed = be32toh(*(uint32_t *)(answer + *at));
+        *at += 4;
+        return fixed;
+    }
+    long value = 0;
+    int shift = 0, more;
+    do {
+        more = answer[*at] & 0x80;
+        value |= (long)(answer[*at] & 0x7f) << shift;
+        shift += 7;
+        (*at)++;
+    } while (more && shift < 35 && *at < size);
+    return value - 1;
+}
+
 static void fetch(char **argument) {
     size_t frames_size;
     char *frames = whole_file(argument[0], &frames_size);
@@ -237,6 +259,8 @@ static void fetch(char **argument) {
     int64_t records = atol(argument[4]);
     double seconds = atof(argument[5]);
     long records_at = atol(argument[6]), requests = 0, done = 0;
+    int has_varint = atoi(argument[7]);
+    long session_at = atol(argument[8]), session_answered_at = atol(argument[9]);
     double bytes = 0;
     open_connections(0);
     double start = now(), cpu_start = cpu();
@@ -262,9 +286,12 @@ static void fetch(char **argument) {
             size_t size = be32toh(*(uint32_t *)c->in);
             if (4 + size > BUFFER) die("an answer larger than the buffer");
             if (c->filled < 4 + size) continue;
-            long stretch = (int32_t)be32toh(*(uint32_t *)(c->in + 4 + records_at));
-            if (take_batches(c, c->in + 4 + records_at + 4, stretch) == 0) errors++;
-            bytes += stretch;
+            size_t at = 4 + records_at;
+            int error = (int16_t)be16toh(*(uint16_t *)(c->in + 4 + session_answered_at - 2));
+            long stretch = error ? -1 : records_size(c->in, 4 + size, &at, has_varint);
+            if ((long)(at + stretch) > (long)(4 + size)) stretch = -1;
+            if ((stretch < 0 || take_batches(c, c->in + at, stretch) == 0) && !errors++) first_error = error;
+            bytes += stretch < 0 ? 0 : stretch;
             c->filled = 0;
             if (c->next_offset >= records) {
                 c->is_done = 1;
@@ -274,6 +301,11 @@ static void fetch(char **argument) {
             char *frame = frames + i * frame_size;
             uint64_t offset = htobe64(c->next_offset);
             memcpy(frame + offset_at, &offset, 8);
+            if (session_at >= 0) {
+                uint32_t epoch = htobe32(++c->epoch);
+                memcpy(frame + session_at, c->in + 4 + session_answered_at, 4);
+                memcpy(frame + session_at + 4, &epoch, 4);
+            }
             if (send(c->fd, frame, frame_size, MSG_NOSIGNAL) != (ssize_t)frame_size) die("send");
             requests++;
         }
@@ -281,15 +313,16 @@ static void fetch(char **argument) {
     double taken = now() - start;
     long received = 0;
     for (int i = 0; i < connection_count; i++) received += connections[i].next_offset;
-    printf("{\"requests\": %ld, \"records\": %ld, \"seconds\": %.6f, \"mb_s\": %.2f, \"errors\": %ld, \"cpu\": %.3f}\n", requests,
-           received, taken, bytes / 1e6 / taken, errors, cpu() - cpu_start);
+    printf("{\"requests\": %ld, \"records\": %ld, \"seconds\": %.6f, \"rate\": %.1f, \"mb_s\": %.2f, \"errors\": %ld,"
+           " \"first_error\": %d, \"cpu\": %.3f}\n",
+           requests, received, taken, requests / taken, bytes / 1e6 / taken, errors, first_error, cpu() - cpu_start);
 }
 
 int main(int count, char **argument) {
     if (count < 3) die("usage: produce|fetch PORT ...");
     port = atoi(argument[2]);
     if (count == 11 && !strcmp(argument[1], "produce")) produce(argument + 3);
-    else if (count == 10 && !strcmp(argument[1], "fetch")) fetch(argument + 3);
+    else if (count == 13 && !strcmp(argument[1], "fetch")) fetch(argument + 3);
     else die("usage: produce|fetch PORT ...");
     return 0;
 }

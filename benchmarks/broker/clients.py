@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.broker.frames import FetchFrames, ProduceFrames, Target, fetch_frames, values
+from benchmarks.broker.frames import ProduceFrames, Target, fetch_frames, values
 
 HERE = Path(__file__).parent
 
@@ -31,17 +31,15 @@ class Clients:
         numbers = [connections, in_flight, requests, seconds, frames.error_at]
         return self._run([self.bare, "produce", port, heads, frames.head_size, rest, *numbers])
 
-    def fetch(self, port: int, targets: Sequence[Target], *, max_bytes: int, records: int, seconds: float) -> dict[str, Any]:
-        frames: FetchFrames = fetch_frames(targets, max_bytes)
-        # The first fetch starts at 0; the client moves on by itself.
-        at = frames.offset_at
-        start = bytearray(frames.frames)
-        for index in range(len(targets)):
-            start[index * frames.frame_size + at : index * frames.frame_size + at + 8] = bytes(8)
-        path = self._file("fetches", start)
-        return self._run(
-            [self.bare, "fetch", port, path, frames.frame_size, at, len(targets), records, seconds, frames.records_at]
-        )
+    def fetch(
+        self, port: int, targets: Sequence[Target], *, max_bytes: int, records: int, seconds: float, in_session: bool = False
+    ) -> dict[str, Any]:
+        """`records` from each target, each on a connection of its own."""
+        frames = fetch_frames(targets, max_bytes, in_session=in_session)
+        path = self._file("fetches", frames.frames)
+        places = [frames.records_at, int(frames.has_varint), frames.session_at, frames.session_answered_at]
+        numbers = [frames.frame_size, frames.offset_at, len(targets), records, seconds, *places]
+        return self._run([self.bare, "fetch", port, path, *numbers])
 
     # librdkafka.
 
@@ -53,7 +51,7 @@ class Clients:
         pairs = [f"{name}={value}" for name, value in settings.items()]
         return self._run([self.rdkafka, mode, bootstrap, topic, path, size, records, seconds, *pairs])
 
-    def _file(self, name: str, data: bytes | bytearray) -> Path:
+    def _file(self, name: str, data: bytes) -> Path:
         path = self.directory / name
         path.write_bytes(data)
         return path

@@ -5,12 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from benchmarks.broker.brokers import Broker
-from milepost.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdRequest, ListOffsetsRequest
+from milepost.client.connection import Connection
+from milepost.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+)
 
 LATEST = -1
 PATIENCE = 120.0
+
+
+class Served(Protocol):
+    """A broker that is asked: one alone, or one of a cluster."""
+
+    port: int
+
+    def connect(self, timeout: float = ...) -> Connection: ...
 
 
 def create_topics(broker: Broker, names: Sequence[str], partitions: int) -> None:
@@ -39,7 +55,14 @@ def delete_topic(broker: Broker, name: str) -> None:
     settle()
 
 
-def end_offset(broker: Broker, topic: str, partition: int) -> int:
+def topic_id(broker: Served, topic: str) -> bytes:
+    with broker.connect() as connection:
+        row = connection.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)])).topics[0]
+    assert not row.error_code, f"{topic}: error {row.error_code}"
+    return bytes(row.topic_id)
+
+
+def end_offset(broker: Served, topic: str, partition: int) -> int:
     """The log end, or -1 while the partition is not served."""
     part = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=LATEST, current_leader_epoch=-1)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name=topic, partitions=[part])])
@@ -48,7 +71,7 @@ def end_offset(broker: Broker, topic: str, partition: int) -> int:
     return -1 if row.error_code else int(row.offset)
 
 
-def producer_id(broker: Broker) -> int:
+def producer_id(broker: Served) -> int:
     given = -1
 
     def is_given() -> bool:
@@ -58,7 +81,7 @@ def producer_id(broker: Broker) -> int:
         given = response.producer_id
         return not response.error_code
 
-    wait_until(is_given, f"{broker.name}: no producer id")
+    wait_until(is_given, f"{broker.port}: no producer id")
     return given
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.broker.brokers import JVM_OPTIONS, TICKS
+from benchmarks.broker.brokers import JVM_OPTIONS, cpu_seconds_of
 from benchmarks.broker.kafka_jars import jars, java
 from benchmarks.installed import THIS, Installed
 from milepost.client.addresses import Address
@@ -70,8 +70,7 @@ class BrokerOf:
 
     def cpu_seconds(self) -> float:
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds_of(self.process.pid)
 
 
 class Cluster:
