@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-BESIDE = "instead of Kafka, another version of milepost: the one that a Python has, or of a directory of sources"
+BESIDE = "another version of milepost: the one that a Python has, or of a directory of sources"
 QUESTION = """
 import sys, milepost, milepost.record.kernel as kernel
 kind = "uncompiled" if kernel.__file__.endswith(".py") else "compiled"

@@ -43,7 +43,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="that a follower missed")
     parser.add_argument("--directory", help="for the data, on the disk that is meant; default a temporary one")
     parser.add_argument("--only", choices=["milepost", "kafka"], help="one of the two alone")
-    parser.add_argument("--beside", metavar="PYTHON|SOURCES", help=BESIDE)
+    parser.add_argument("--beside", metavar="PYTHON|SOURCES", help=f"instead of Kafka, {BESIDE}")
     given = parser.parse_args()
     unknown = set(given.figures.split(",")) - set(LOADS + EVENTS)
     if unknown:
