@@ -80,4 +80,4 @@ def test_apis_that_never_became_flexible():
 def test_import_loads_no_schema_and_makes_no_class():
     code = "import sys, milepost.protocol.apis; print(*(name for name in sys.modules if name.startswith('milepost.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert loaded == ["milepost.protocol", "milepost.protocol.apis"]
+    assert loaded == ["milepost._version", "milepost.protocol", "milepost.protocol.apis"]
