@@ -15,6 +15,7 @@ Large requests and large responses have decoders and encoders that stop every fe
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 from milepost.errors import UnsupportedVersion
@@ -30,61 +31,36 @@ MAX_RESPONSE_ELEMENTS = 10_000_000
 CONTROLLER_REQUESTS = {4, 6}
 
 _classes: dict[str, type[Message]] = {}
-_request_decoders: dict[tuple[int, int], Decoder] = {}
-_request_encoders: dict[tuple[int, int], Encoder] = {}
-_sliced_decoders: dict[tuple[int, int], SlicedDecoder] = {}
-_sliced_encoders: dict[tuple[int, int], SlicedEncoder] = {}
-_response_decoders: dict[tuple[int, int], Decoder] = {}
-_response_encoders: dict[tuple[int, int], Encoder] = {}
 
 
+@cache
 def request_decoder(key: int, version: int) -> Decoder:
-    try:
-        return _request_decoders[key, version]
-    except KeyError:
-        made = make_decoder(*_request_shape(key, version))
-        return _request_decoders.setdefault((key, version), made)
+    return make_decoder(*_request_shape(key, version))
 
 
+@cache
 def sliced_request_decoder(key: int, version: int) -> SlicedDecoder:
-    try:
-        return _sliced_decoders[key, version]
-    except KeyError:
-        made = make_sliced_decoder(*_request_shape(key, version))
-        return _sliced_decoders.setdefault((key, version), made)
+    return make_sliced_decoder(*_request_shape(key, version))
 
 
+@cache
 def request_encoder(key: int, version: int) -> Encoder:
-    try:
-        return _request_encoders[key, version]
-    except KeyError:
-        cls, title, version, flexible = _shape(api_of(key, version), "request", version)
-        return _request_encoders.setdefault((key, version), make_encoder(cls._schema, title, version, flexible))
+    return make_encoder(*_shape(api_of(key, version), "request", version))
 
 
+@cache
 def response_decoder(key: int, version: int) -> Decoder:
-    try:
-        return _response_decoders[key, version]
-    except KeyError:
-        api = api_of(key, version)
-        made = make_decoder(*_shape(api, "response", version), MAX_RESPONSE_ELEMENTS)
-        return _response_decoders.setdefault((key, version), made)
+    return make_decoder(*_shape(api_of(key, version), "response", version), MAX_RESPONSE_ELEMENTS)
 
 
+@cache
 def response_encoder(key: int, version: int) -> Encoder:
-    try:
-        return _response_encoders[key, version]
-    except KeyError:
-        cls, title, version, flexible = _shape(api_of(key, version), "response", version)
-        return _response_encoders.setdefault((key, version), make_encoder(cls._schema, title, version, flexible))
+    return make_encoder(*_shape(api_of(key, version), "response", version))
 
 
+@cache
 def sliced_response_encoder(key: int, version: int) -> SlicedEncoder:
-    try:
-        return _sliced_encoders[key, version]
-    except KeyError:
-        cls, title, version, flexible = _shape(api_of(key, version), "response", version)
-        return _sliced_encoders.setdefault((key, version), make_sliced_encoder(cls._schema, title, version, flexible))
+    return make_sliced_encoder(*_shape(api_of(key, version), "response", version))
 
 
 def api_of(key: int, version: int) -> Api:

@@ -18,6 +18,7 @@ from typing import Any
 
 from milepost.errors import InvalidArgument, UnsupportedVersion
 from milepost.protocol import writing
+from milepost.protocol.message import Message
 from milepost.protocol.schema import FRESH, NUMBERS, ZERO_UUID, Field, Struct
 from milepost.protocol.source import Source
 
@@ -39,14 +40,14 @@ _HELPERS = {
 }
 
 
-def make_encoder(schema: Struct, title: str, version: int, flexible: bool) -> Encoder:
+def make_encoder(cls: type[Message], title: str, version: int, flexible: bool) -> Encoder:
     """`title` names the message in errors: "Produce response 9"."""
-    encoder: Encoder = _Generator(schema, title, version, flexible).encoder()
+    encoder: Encoder = _Generator(cls._schema, title, version, flexible).encoder()
     return encoder
 
 
-def make_sliced_encoder(schema: Struct, title: str, version: int, flexible: bool) -> SlicedEncoder:
-    encoder: SlicedEncoder = _Generator(schema, title, version, flexible, in_slices=True).encoder()
+def make_sliced_encoder(cls: type[Message], title: str, version: int, flexible: bool) -> SlicedEncoder:
+    encoder: SlicedEncoder = _Generator(cls._schema, title, version, flexible, in_slices=True).encoder()
     return encoder
 
 
