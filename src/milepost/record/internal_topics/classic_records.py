@@ -21,101 +21,63 @@ GroupMetadataValue 3.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from milepost.record.internal_topics.field_types import BYTES, INT32, INT64, NULLABLE_STRING, STRING, UUID, Array
-from milepost.record.internal_topics.layout import ZERO_UUID, Field, Layout, StructType, Tags
+from milepost.record.internal_topics.layout import ZERO_UUID, Layout, StructType, Tags, carried, stored
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class OffsetCommitKey:
-    group: str
-    topic: str
-    partition: int
+    group: str = carried(STRING)
+    topic: str = carried(STRING)
+    partition: int = carried(INT32)
     type: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class GroupMetadataKey:
-    group: str
+    group: str = carried(STRING)
     type: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class OffsetCommitValue:
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    commit_timestamp: int
-    expire_timestamp: int = -1
-    topic_id: uuid.UUID = ZERO_UUID
+    offset: int = carried(INT64)
+    leader_epoch: int = carried(INT32, default=-1, since=3)
+    metadata: str = carried(STRING, default="")
+    commit_timestamp: int = carried(INT64)
+    expire_timestamp: int = carried(INT64, default=-1, since=1, until=1)
+    topic_id: uuid.UUID = carried(UUID, default=ZERO_UUID, since=4, tag=0)
     schema_version: int = 3
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class MemberMetadata:
-    member_id: str
-    group_instance_id: str | None = None
-    client_id: str
-    client_host: str
-    rebalance_timeout: int = 0
-    session_timeout: int
-    subscription: bytes = b""
-    assignment: bytes = b""
+    member_id: str = carried(STRING)
+    group_instance_id: str | None = carried(NULLABLE_STRING, default=None, since=3)
+    client_id: str = carried(STRING)
+    client_host: str = carried(STRING)
+    rebalance_timeout: int = carried(INT32, default=0, since=1)
+    session_timeout: int = carried(INT32)
+    subscription: bytes = carried(BYTES, default=b"")
+    assignment: bytes = carried(BYTES, default=b"")
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class GroupMetadataValue:
-    protocol_type: str
-    generation: int
-    protocol: str | None = None
-    leader: str | None = None
-    current_state_timestamp: int = -1
-    members: tuple[MemberMetadata, ...] = ()
+    protocol_type: str = carried(STRING)
+    generation: int = carried(INT32)
+    protocol: str | None = carried(NULLABLE_STRING, default=None)
+    leader: str | None = carried(NULLABLE_STRING, default=None)
+    current_state_timestamp: int = carried(INT64, default=-1, since=2)
+    members: tuple[MemberMetadata, ...] = carried(Array(StructType(MemberMetadata)), default=())
     schema_version: int = 3
     unknown_tags: Tags = ()
 
 
-OFFSET_COMMIT_KEY = Layout(
-    OffsetCommitKey, (0, 1), Field("group", STRING), Field("topic", STRING), Field("partition", INT32), version_name="type"
-)
-
-GROUP_METADATA_KEY = Layout(GroupMetadataKey, (2,), Field("group", STRING), version_name="type")
-
-OFFSET_COMMIT_VALUE = Layout(
-    OffsetCommitValue,
-    range(5),
-    Field("offset", INT64),
-    Field("leader_epoch", INT32, since=3),
-    Field("metadata", STRING),
-    Field("commit_timestamp", INT64),
-    Field("expire_timestamp", INT64, since=1, until=1),
-    Field("topic_id", UUID, since=4, tag=0, absent=ZERO_UUID),
-    flexible_since=4,
-)
-
-MEMBER_METADATA = StructType(
-    MemberMetadata,
-    Field("member_id", STRING),
-    Field("group_instance_id", NULLABLE_STRING, since=3),
-    Field("client_id", STRING),
-    Field("client_host", STRING),
-    Field("rebalance_timeout", INT32, since=1),
-    Field("session_timeout", INT32),
-    Field("subscription", BYTES),
-    Field("assignment", BYTES),
-)
-
-GROUP_METADATA_VALUE = Layout(
-    GroupMetadataValue,
-    range(5),
-    Field("protocol_type", STRING),
-    Field("generation", INT32),
-    Field("protocol", NULLABLE_STRING),
-    Field("leader", NULLABLE_STRING),
-    Field("current_state_timestamp", INT64, since=2),
-    Field("members", Array(MEMBER_METADATA)),
-    flexible_since=4,
-)
+OFFSET_COMMIT_KEY = Layout(OffsetCommitKey, (0, 1), version_name="type")
+OFFSET_COMMIT_VALUE = Layout(OffsetCommitValue, range(5), flexible_since=4)
+GROUP_METADATA_KEY = Layout(GroupMetadataKey, (2,), version_name="type")
+GROUP_METADATA_VALUE = Layout(GroupMetadataValue, range(5), flexible_since=4)

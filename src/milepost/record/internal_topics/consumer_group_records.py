@@ -9,8 +9,7 @@
     8         group_id, member_id           CurrentMemberAssignmentValue: epochs, i8 state, assigned and pending partitions
     16        group_id, regular_expression  RegularExpressionValue: array topics, i64 version, i64 timestamp
 
-The fields of each, in the order of their bytes, stand in `VALUES`. All values have the one version 0, which is flexible; keys
-never are.
+All values have the one version 0, which is flexible; keys never are.
 
 `classic_member_metadata` is null for a member of the new protocol, and null is written out (tag 0, one byte 0): a missing tag
 means an empty struct. In the same way `assignment_epochs` is left out when empty, not when null.
@@ -19,7 +18,6 @@ means an empty struct. In the same way `assignment_epochs` is left out when empt
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from milepost.record.internal_topics.field_types import (
@@ -33,245 +31,183 @@ from milepost.record.internal_topics.field_types import (
     Array,
     NullableStruct,
 )
-from milepost.record.internal_topics.layout import Field, Layout, StructType, Tags
+from milepost.record.internal_topics.layout import Layout, StructType, Tags, carried, stored
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupMetadataKey:
-    group_id: str
+    group_id: str = carried(STRING)
     type: int = 3
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupPartitionMetadataKey:
-    group_id: str
+    group_id: str = carried(STRING)
     type: int = 4
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupMemberMetadataKey:
-    group_id: str
-    member_id: str
+    group_id: str = carried(STRING)
+    member_id: str = carried(STRING)
     type: int = 5
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupTargetAssignmentMetadataKey:
-    group_id: str
+    group_id: str = carried(STRING)
     type: int = 6
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupTargetAssignmentMemberKey:
-    group_id: str
-    member_id: str
+    group_id: str = carried(STRING)
+    member_id: str = carried(STRING)
     type: int = 7
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupCurrentMemberAssignmentKey:
-    group_id: str
-    member_id: str
+    group_id: str = carried(STRING)
+    member_id: str = carried(STRING)
     type: int = 8
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class ConsumerGroupRegularExpressionKey:
-    group_id: str
-    regular_expression: str
+    group_id: str = carried(STRING)
+    regular_expression: str = carried(STRING)
     type: int = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupMetadataValue:
-    epoch: int
-    metadata_hash: int = 0
+    epoch: int = carried(INT32)
+    metadata_hash: int = carried(INT64, default=0, tag=0)
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class PartitionMetadata:
-    partition: int
-    racks: tuple[str, ...]
+    partition: int = carried(INT32)
+    racks: tuple[str, ...] = carried(Array(STRING))
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class TopicMetadata:
-    topic_id: uuid.UUID
-    topic_name: str
-    num_partitions: int
-    partition_metadata: tuple[PartitionMetadata, ...] = ()
+    topic_id: uuid.UUID = carried(UUID)
+    topic_name: str = carried(STRING)
+    num_partitions: int = carried(INT32)
+    partition_metadata: tuple[PartitionMetadata, ...] = carried(Array(StructType(PartitionMetadata)), default=())
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupPartitionMetadataValue:
-    topics: tuple[TopicMetadata, ...]
+    topics: tuple[TopicMetadata, ...] = carried(Array(StructType(TopicMetadata)))
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ClassicProtocol:
-    name: str
-    metadata: bytes
+    name: str = carried(STRING)
+    metadata: bytes = carried(BYTES)
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ClassicMemberMetadata:
-    session_timeout_ms: int = 0
-    supported_protocols: tuple[ClassicProtocol, ...] = ()
+    session_timeout_ms: int = carried(INT32, default=0)
+    supported_protocols: tuple[ClassicProtocol, ...] = carried(Array(StructType(ClassicProtocol)), default=())
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupMemberMetadataValue:
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str
-    client_host: str
-    subscribed_topic_names: tuple[str, ...] = ()
-    subscribed_topic_regex: str | None = None
-    rebalance_timeout_ms: int = -1
-    server_assignor: str | None = None
-    classic_member_metadata: ClassicMemberMetadata | None = None
+    instance_id: str | None = carried(NULLABLE_STRING, default=None)
+    rack_id: str | None = carried(NULLABLE_STRING, default=None)
+    client_id: str = carried(STRING)
+    client_host: str = carried(STRING)
+    subscribed_topic_names: tuple[str, ...] = carried(Array(STRING), default=())
+    subscribed_topic_regex: str | None = carried(NULLABLE_STRING, default=None)
+    rebalance_timeout_ms: int = carried(INT32, default=-1)
+    server_assignor: str | None = carried(NULLABLE_STRING, default=None)
+    classic_member_metadata: ClassicMemberMetadata | None = carried(
+        NullableStruct(StructType(ClassicMemberMetadata)), default=None, tag=0, absent=ClassicMemberMetadata()
+    )
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupTargetAssignmentMetadataValue:
-    assignment_epoch: int
-    assignment_timestamp: int = 0
+    assignment_epoch: int = carried(INT32)
+    assignment_timestamp: int = carried(INT64, default=0, tag=0)
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class TargetPartitions:
-    topic_id: uuid.UUID
-    partitions: tuple[int, ...]
+    topic_id: uuid.UUID = carried(UUID)
+    partitions: tuple[int, ...] = carried(Array(INT32))
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupTargetAssignmentMemberValue:
-    topic_partitions: tuple[TargetPartitions, ...] = ()
+    topic_partitions: tuple[TargetPartitions, ...] = carried(Array(StructType(TargetPartitions)), default=())
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class OwnedPartitions:
-    topic_id: uuid.UUID
-    partitions: tuple[int, ...]
-    assignment_epochs: tuple[int, ...] | None = ()
+    topic_id: uuid.UUID = carried(UUID)
+    partitions: tuple[int, ...] = carried(Array(INT32))
+    assignment_epochs: tuple[int, ...] | None = carried(Array(INT32, nullable=True), default=(), tag=0)
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue:
-    member_epoch: int
-    previous_member_epoch: int
-    state: int = 0
-    assigned_partitions: tuple[OwnedPartitions, ...] = ()
-    partitions_pending_revocation: tuple[OwnedPartitions, ...] = ()
+    member_epoch: int = carried(INT32)
+    previous_member_epoch: int = carried(INT32)
+    state: int = carried(INT8, default=0)
+    assigned_partitions: tuple[OwnedPartitions, ...] = carried(Array(StructType(OwnedPartitions)), default=())
+    partitions_pending_revocation: tuple[OwnedPartitions, ...] = carried(Array(StructType(OwnedPartitions)), default=())
     schema_version: int = 0
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerGroupRegularExpressionValue:
-    topics: tuple[str, ...]
-    version: int
-    timestamp: int
+    topics: tuple[str, ...] = carried(Array(STRING))
+    version: int = carried(INT64)
+    timestamp: int = carried(INT64)
     schema_version: int = 0
     unknown_tags: Tags = ()
 
-
-GROUP_ID, MEMBER_ID = Field("group_id", STRING), Field("member_id", STRING)
 
 KEYS: tuple[Layout[Any], ...] = (
-    Layout(ConsumerGroupMetadataKey, (3,), GROUP_ID, version_name="type"),
-    Layout(ConsumerGroupPartitionMetadataKey, (4,), GROUP_ID, version_name="type"),
-    Layout(ConsumerGroupMemberMetadataKey, (5,), GROUP_ID, MEMBER_ID, version_name="type"),
-    Layout(ConsumerGroupTargetAssignmentMetadataKey, (6,), GROUP_ID, version_name="type"),
-    Layout(ConsumerGroupTargetAssignmentMemberKey, (7,), GROUP_ID, MEMBER_ID, version_name="type"),
-    Layout(ConsumerGroupCurrentMemberAssignmentKey, (8,), GROUP_ID, MEMBER_ID, version_name="type"),
-    Layout(ConsumerGroupRegularExpressionKey, (16,), GROUP_ID, Field("regular_expression", STRING), version_name="type"),
-)
-
-PARTITION_METADATA = StructType(PartitionMetadata, Field("partition", INT32), Field("racks", Array(STRING)))
-
-TOPIC_METADATA = StructType(
-    TopicMetadata,
-    Field("topic_id", UUID),
-    Field("topic_name", STRING),
-    Field("num_partitions", INT32),
-    Field("partition_metadata", Array(PARTITION_METADATA)),
-)
-
-CLASSIC_PROTOCOL = StructType(ClassicProtocol, Field("name", STRING), Field("metadata", BYTES))
-
-CLASSIC_MEMBER_METADATA = StructType(
-    ClassicMemberMetadata, Field("session_timeout_ms", INT32), Field("supported_protocols", Array(CLASSIC_PROTOCOL))
-)
-
-TARGET_PARTITIONS = StructType(TargetPartitions, Field("topic_id", UUID), Field("partitions", Array(INT32)))
-
-OWNED_PARTITIONS = StructType(
-    OwnedPartitions,
-    Field("topic_id", UUID),
-    Field("partitions", Array(INT32)),
-    Field("assignment_epochs", Array(INT32, nullable=True), tag=0, absent=()),
+    Layout(ConsumerGroupMetadataKey, (3,), version_name="type"),
+    Layout(ConsumerGroupPartitionMetadataKey, (4,), version_name="type"),
+    Layout(ConsumerGroupMemberMetadataKey, (5,), version_name="type"),
+    Layout(ConsumerGroupTargetAssignmentMetadataKey, (6,), version_name="type"),
+    Layout(ConsumerGroupTargetAssignmentMemberKey, (7,), version_name="type"),
+    Layout(ConsumerGroupCurrentMemberAssignmentKey, (8,), version_name="type"),
+    Layout(ConsumerGroupRegularExpressionKey, (16,), version_name="type"),
 )
 
 VALUES: tuple[Layout[Any], ...] = (
-    Layout(
-        ConsumerGroupMetadataValue, (0,), Field("epoch", INT32), Field("metadata_hash", INT64, tag=0, absent=0), flexible_since=0
-    ),
-    Layout(ConsumerGroupPartitionMetadataValue, (0,), Field("topics", Array(TOPIC_METADATA)), flexible_since=0),
-    Layout(
-        ConsumerGroupMemberMetadataValue,
-        (0,),
-        Field("instance_id", NULLABLE_STRING),
-        Field("rack_id", NULLABLE_STRING),
-        Field("client_id", STRING),
-        Field("client_host", STRING),
-        Field("subscribed_topic_names", Array(STRING)),
-        Field("subscribed_topic_regex", NULLABLE_STRING),
-        Field("rebalance_timeout_ms", INT32),
-        Field("server_assignor", NULLABLE_STRING),
-        Field("classic_member_metadata", NullableStruct(CLASSIC_MEMBER_METADATA), tag=0, absent=ClassicMemberMetadata()),
-        flexible_since=0,
-    ),
-    Layout(
-        ConsumerGroupTargetAssignmentMetadataValue,
-        (0,),
-        Field("assignment_epoch", INT32),
-        Field("assignment_timestamp", INT64, tag=0, absent=0),
-        flexible_since=0,
-    ),
-    Layout(ConsumerGroupTargetAssignmentMemberValue, (0,), Field("topic_partitions", Array(TARGET_PARTITIONS)), flexible_since=0),
-    Layout(
-        ConsumerGroupCurrentMemberAssignmentValue,
-        (0,),
-        Field("member_epoch", INT32),
-        Field("previous_member_epoch", INT32),
-        Field("state", INT8),
-        Field("assigned_partitions", Array(OWNED_PARTITIONS)),
-        Field("partitions_pending_revocation", Array(OWNED_PARTITIONS)),
-        flexible_since=0,
-    ),
-    Layout(
-        ConsumerGroupRegularExpressionValue,
-        (0,),
-        Field("topics", Array(STRING)),
-        Field("version", INT64),
-        Field("timestamp", INT64),
-        flexible_since=0,
-    ),
+    Layout(ConsumerGroupMetadataValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupPartitionMetadataValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupMemberMetadataValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupTargetAssignmentMetadataValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupTargetAssignmentMemberValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupCurrentMemberAssignmentValue, (0,), flexible_since=0),
+    Layout(ConsumerGroupRegularExpressionValue, (0,), flexible_since=0),
 )

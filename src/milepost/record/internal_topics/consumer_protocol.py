@@ -14,52 +14,34 @@ known one and bytes behind the known fields are ignored, as Kafka's own readers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from milepost.record.internal_topics.field_types import INT32, NULLABLE_BYTES, NULLABLE_STRING, STRING, Array
-from milepost.record.internal_topics.layout import Field, Layout, StructType
+from milepost.record.internal_topics.layout import Layout, StructType, carried, stored
 
 PROTOCOL_TYPE = "consumer"
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class TopicPartitions:
-    topic: str
-    partitions: tuple[int, ...]
+    topic: str = carried(STRING)
+    partitions: tuple[int, ...] = carried(Array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerProtocolSubscription:
-    topics: tuple[str, ...]
-    user_data: bytes | None = None
-    owned_partitions: tuple[TopicPartitions, ...] = ()
-    generation_id: int = -1
-    rack_id: str | None = None
+    topics: tuple[str, ...] = carried(Array(STRING))
+    user_data: bytes | None = carried(NULLABLE_BYTES, default=None)
+    owned_partitions: tuple[TopicPartitions, ...] = carried(Array(StructType(TopicPartitions)), default=(), since=1)
+    generation_id: int = carried(INT32, default=-1, since=2)
+    rack_id: str | None = carried(NULLABLE_STRING, default=None, since=3)
     schema_version: int = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class ConsumerProtocolAssignment:
-    assigned_partitions: tuple[TopicPartitions, ...]
-    user_data: bytes | None = None
+    assigned_partitions: tuple[TopicPartitions, ...] = carried(Array(StructType(TopicPartitions)))
+    user_data: bytes | None = carried(NULLABLE_BYTES, default=None)
     schema_version: int = 3
 
 
-TOPIC_PARTITIONS = StructType(TopicPartitions, Field("topic", STRING), Field("partitions", Array(INT32)))
-
-SUBSCRIPTION = Layout(
-    ConsumerProtocolSubscription,
-    range(4),
-    Field("topics", Array(STRING)),
-    Field("user_data", NULLABLE_BYTES),
-    Field("owned_partitions", Array(TOPIC_PARTITIONS), since=1),
-    Field("generation_id", INT32, since=2),
-    Field("rack_id", NULLABLE_STRING, since=3),
-)
-
-ASSIGNMENT = Layout(
-    ConsumerProtocolAssignment,
-    range(4),
-    Field("assigned_partitions", Array(TOPIC_PARTITIONS)),
-    Field("user_data", NULLABLE_BYTES),
-)
+SUBSCRIPTION = Layout(ConsumerProtocolSubscription, range(4))
+ASSIGNMENT = Layout(ConsumerProtocolAssignment, range(4))

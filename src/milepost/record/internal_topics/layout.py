@@ -23,11 +23,12 @@ canonical form, not to themselves.
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, dataclass_transform
 
 from milepost.codec.varint import read_unsigned_varint, write_unsigned_varint
 from milepost.errors import InvalidArgument, InvalidRecord
@@ -121,10 +122,10 @@ class Field:
 
     name: str
     type: FieldType
-    since: int = 0
-    until: int = NEWEST
-    tag: int | None = None
-    absent: Any = None
+    since: int
+    until: int
+    tag: int | None
+    absent: Any
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -135,14 +136,33 @@ class Field:
         return first + "".join(word.capitalize() for word in rest)
 
 
-class StructType(FieldType):
-    """A dataclass whose attributes are the fields' names, with `unknown_tags` when it has flexible versions."""
+def carried(
+    type: FieldType, *, default: Any = MISSING, since: int = 0, until: int = NEWEST, tag: int | None = None, absent: Any = MISSING
+) -> Any:
+    """A field that stands in the bytes, where its class names it: `offset: int = carried(INT64)`.
 
-    def __init__(self, cls: type[Any], *fields: Field) -> None:
+    `absent` is what a tagged field that was left out stands for, where that is not its default.
+    """
+    left_out = default if absent is MISSING else absent
+    return dataclasses.field(
+        default=default, metadata={"type": type, "since": since, "until": until, "tag": tag, "absent": left_out}
+    )
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(carried,))
+def stored(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
+    """Makes a class of a key, of a value, or of a struct in one: its `carried` fields are in the order of their bytes."""
+    return dataclass(frozen=True, slots=True, kw_only=kw_only)
+
+
+class StructType(FieldType):
+    """A `stored` class, with `unknown_tags` when it has flexible versions."""
+
+    def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
-        self.positional = [field for field in fields if field.tag is None]
-        self.tagged = {field.tag: field for field in fields if field.tag is not None}
-        self.fields = fields
+        self.fields = [Field(each.name, **each.metadata) for each in dataclasses.fields(cls) if each.metadata]
+        self.positional = [field for field in self.fields if field.tag is None]
+        self.tagged = {field.tag: field for field in self.fields if field.tag is not None}
 
     def read(self, reader: Reader, form: Form) -> Any:
         return self.cls(**self.read_fields(reader, form))
@@ -205,13 +225,13 @@ class Layout(Generic[T]):
         self,
         cls: type[T],
         versions: Iterable[int],
-        *fields: Field,
+        *,
         flexible_since: int = NEWEST,
         version_name: str = "schema_version",
     ) -> None:
         self.cls = cls
         self.versions = tuple(versions)
-        self.body = StructType(cls, *fields)
+        self.body = StructType(cls)
         self.flexible_since = flexible_since
         self.version_name = version_name
 

@@ -21,12 +21,11 @@ Keys and values of versions we do not know are `Unknown`: kept as they are and s
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from milepost.errors import InvalidArgument
 from milepost.record.internal_topics.dump_text import dump_json
 from milepost.record.internal_topics.field_types import INT8, INT16, INT32, INT64, STRING, Array
-from milepost.record.internal_topics.layout import Field, Layout, StructType, Tags
+from milepost.record.internal_topics.layout import Layout, StructType, Tags, carried, stored
 from milepost.record.internal_topics.unknown import Unknown, unknown_unless
 
 
@@ -45,32 +44,34 @@ class TransactionState(enum.IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-@dataclass(frozen=True, slots=True)
+@stored()
 class TransactionLogKey:
-    transactional_id: str
+    transactional_id: str = carried(STRING)
     type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class PartitionsOfTopic:
-    topic: str
-    partition_ids: tuple[int, ...]
+    topic: str = carried(STRING)
+    partition_ids: tuple[int, ...] = carried(Array(INT32))
     unknown_tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@stored(kw_only=True)
 class TransactionLogValue:
-    producer_id: int
-    previous_producer_id: int = -1
-    next_producer_id: int = -1
-    producer_epoch: int
-    next_producer_epoch: int = -1
-    transaction_timeout_ms: int
-    transaction_status: int
-    transaction_partitions: tuple[PartitionsOfTopic, ...] | None = None
-    transaction_last_update_timestamp_ms: int
-    transaction_start_timestamp_ms: int = -1
-    client_transaction_version: int = 0
+    producer_id: int = carried(INT64)
+    previous_producer_id: int = carried(INT64, default=-1, since=1, tag=0)
+    next_producer_id: int = carried(INT64, default=-1, since=1, tag=1)
+    producer_epoch: int = carried(INT16)
+    next_producer_epoch: int = carried(INT16, default=-1, since=1, tag=3)
+    transaction_timeout_ms: int = carried(INT32)
+    transaction_status: int = carried(INT8)
+    transaction_partitions: tuple[PartitionsOfTopic, ...] | None = carried(
+        Array(StructType(PartitionsOfTopic), nullable=True), default=None
+    )
+    transaction_last_update_timestamp_ms: int = carried(INT64)
+    transaction_start_timestamp_ms: int = carried(INT64, default=-1)
+    client_transaction_version: int = carried(INT16, default=0, since=1, tag=2)
     schema_version: int = 0
     unknown_tags: Tags = ()
 
@@ -78,26 +79,8 @@ class TransactionLogValue:
 Key = TransactionLogKey | Unknown
 Value = TransactionLogValue | Unknown
 
-KEY = Layout(TransactionLogKey, (0,), Field("transactional_id", STRING), version_name="type")
-
-PARTITIONS_OF_TOPIC = StructType(PartitionsOfTopic, Field("topic", STRING), Field("partition_ids", Array(INT32)))
-
-VALUE = Layout(
-    TransactionLogValue,
-    (0, 1),
-    Field("producer_id", INT64),
-    Field("previous_producer_id", INT64, since=1, tag=0, absent=-1),
-    Field("next_producer_id", INT64, since=1, tag=1, absent=-1),
-    Field("producer_epoch", INT16),
-    Field("next_producer_epoch", INT16, since=1, tag=3, absent=-1),
-    Field("transaction_timeout_ms", INT32),
-    Field("transaction_status", INT8),
-    Field("transaction_partitions", Array(PARTITIONS_OF_TOPIC, nullable=True)),
-    Field("transaction_last_update_timestamp_ms", INT64),
-    Field("transaction_start_timestamp_ms", INT64),
-    Field("client_transaction_version", INT16, since=1, tag=2, absent=0),
-    flexible_since=1,
-)
+KEY = Layout(TransactionLogKey, (0,), version_name="type")
+VALUE = Layout(TransactionLogValue, (0, 1), flexible_since=1)
 
 
 def decode_key(data: bytes) -> Key:
