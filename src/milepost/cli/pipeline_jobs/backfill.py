@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 from milepost.cli.pipeline_jobs.time import time_options
 
 
@@ -31,6 +29,7 @@ from milepost.cli.pipeline_jobs.time import time_options
 @time_options
 @job_options
 def command(
+    runner: JobRunner,
     topics: str,
     target: str,
     paths: tuple[str, ...],
@@ -44,10 +43,6 @@ def command(
     name: str | None,
     time_from: int | None,
     time_to: int | None,
-    master: str | None,
-    conf: Any,
-    evidence: str,
-    as_json: bool,
 ) -> None:
     """Copy a slice of TOPIC, by time or by offset, into the topic TARGET of a data directory that no broker has open.
 
@@ -57,25 +52,18 @@ def command(
 
     if bool(paths) == bool(bootstrap_server):
         raise click.UsageError("give --path, a data directory, or --bootstrap-server, and not both")
-    run_job(
+    runner.run(
         "backfill",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: backfill(
-            spark,
-            paths or None,
-            topics,
-            data,
-            target,
-            bootstrap_servers=bootstrap_server,
-            time=(time_from, time_to),
-            offsets=(offsets_from, offsets_to),
-            partitions=partitions,
-            codec=codec,
-            committed=not uncommitted,
-            name=name,
-            evidence=evidence,
-            progress=progress,
-        ),
+        backfill,
+        paths or None,
+        topics,
+        data,
+        target,
+        bootstrap_servers=bootstrap_server,
+        time=(time_from, time_to),
+        offsets=(offsets_from, offsets_to),
+        partitions=partitions,
+        codec=codec,
+        committed=not uncommitted,
+        name=name,
     )

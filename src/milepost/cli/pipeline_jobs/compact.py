@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from milepost.cli.options.topic_options import topic_properties
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 
 
 @click.command(name="compact", short_help="Keep the newest record of every key.")
@@ -16,28 +14,11 @@ from milepost.cli.pipeline_jobs.job import job_options, run_job
 @click.option("--drop-keyless", is_flag=True, help="Drop records without a key, as a broker's cleaner does.")
 @topic_properties
 @job_options
-def command(
-    topics: str,
-    data: str,
-    drop_keyless: bool,
-    settings: dict[str, str],
-    master: str | None,
-    conf: Any,
-    evidence: str,
-    as_json: bool,
-) -> None:
+def command(runner: JobRunner, topics: str, data: str, drop_keyless: bool, settings: dict[str, str]) -> None:
     """Compact TOPIC (or several, separated by commas) of a data directory that no broker has open.
 
     Offsets stay, tombstones stay for delete.retention.ms, and Kafka opens the result.
     """
     from milepost.spark.jobs.compact import compact
 
-    run_job(
-        "compact",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: compact(
-            spark, data, topics, config=settings, drop_keyless=drop_keyless, evidence=evidence, progress=progress
-        ),
-    )
+    runner.run("compact", compact, data, topics, config=settings, drop_keyless=drop_keyless)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 from milepost.cli.pipeline_jobs.time import time_options
 
 
@@ -44,6 +42,7 @@ from milepost.cli.pipeline_jobs.time import time_options
 @time_options
 @job_options
 def command(
+    runner: JobRunner,
     topics: str,
     target: str,
     paths: tuple[str, ...],
@@ -57,10 +56,6 @@ def command(
     ignore_data_loss: bool,
     time_from: int | None,
     time_to: int | None,
-    master: str | None,
-    conf: Any,
-    evidence: str,
-    as_json: bool,
 ) -> None:
     """Export TOPIC (or several, separated by commas) into the directory TARGET.
 
@@ -71,26 +66,19 @@ def command(
 
     if bool(paths) == bool(bootstrap_server):
         raise click.UsageError("give --path, a data directory, or --bootstrap-server, and not both")
-    run_job(
+    runner.run(
         "export",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: export(
-            spark,
-            paths or None,
-            topics,
-            target,
-            bootstrap_servers=bootstrap_server,
-            format=table_format,
-            partition_by=partition_by,
-            columns=columns.split(",") if columns else DEFAULT_COLUMNS,
-            codec=codec,
-            committed=not uncommitted,
-            time=(time_from, time_to),
-            fail_on_data_loss=not ignore_data_loss,
-            commit_bytes=commit_bytes or COMMIT_BYTES,
-            evidence=evidence,
-            progress=progress,
-        ),
+        export,
+        paths or None,
+        topics,
+        target,
+        bootstrap_servers=bootstrap_server,
+        format=table_format,
+        partition_by=partition_by,
+        columns=columns.split(",") if columns else DEFAULT_COLUMNS,
+        codec=codec,
+        committed=not uncommitted,
+        time=(time_from, time_to),
+        fail_on_data_loss=not ignore_data_loss,
+        commit_bytes=commit_bytes or COMMIT_BYTES,
     )

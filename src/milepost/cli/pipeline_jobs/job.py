@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from milepost.spark.jobs.job import JobResult
     from milepost.spark.jobs.tasks import Progress
 
-F = TypeVar("F", bound=Callable[..., Any])
+Show: TypeAlias = "Callable[[JobResult, Callable[[str], None], bool], None]"
+"""Prints what a job found, in front of its summary: the result, where to, whether as JSON."""
 EVIDENCE = "milepost-evidence"
 # The last line of a traceback, or all there is of one, as Spark passes it on.
 OURS = re.compile(r"milepost\.errors\.(\w+): (.*)")
@@ -34,8 +37,42 @@ QUIET = {"spark.log.level": "ERROR"}
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-def job_options(command: F) -> F:
-    """--master, --conf, --evidence and --json; the command gets them as `spark_options`, `evidence` and `as_json`."""
+@dataclass(frozen=True, slots=True)
+class JobRunner:
+    """Runs a job as the options say that all of them have."""
+
+    master: str | None
+    conf: list[tuple[str, str]]
+    evidence: str
+    as_json: bool
+
+    def run(self, title: str, job: Callable[..., JobResult], *arguments: Any, show: Show | None = None, **named: Any) -> None:
+        """Run it and print what came of it; exit code 1 when it has findings."""
+        from milepost.spark.jobs.job import FINDINGS
+
+        spark = quiet_session(self.master, f"milepost {title}", dict(self.conf))
+        with plain_errors(), task_bar(title) as progress:
+            result = job(spark, *arguments, **named, evidence=self.evidence, progress=progress)
+        write = line_writer()
+        if show is not None:
+            show(result, write, self.as_json)
+        if self.as_json:
+            write(json.dumps(result.as_json()))
+        else:
+            write(shown(result.summary()))
+            if result.evidence is not None:
+                write(shown(f"evidence: {result.evidence}"))
+        if result.outcome == FINDINGS:
+            raise click.exceptions.Exit(1)
+
+
+def job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--master, --conf, --evidence and --json; the command gets them as its first argument, which runs its job."""
+
+    @functools.wraps(command)
+    def with_runner(master: str | None, conf: list[tuple[str, str]], evidence: str, as_json: bool, **given: Any) -> None:
+        command(JobRunner(master, conf, evidence, as_json), **given)
+
     for option in (
         click.option("--json", "as_json", is_flag=True, help="JSON: one object per line."),
         click.option(
@@ -44,35 +81,8 @@ def job_options(command: F) -> F:
         click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=pairs, help="A Spark property; may be repeated."),
         click.option("--master", metavar="URL", help="A Spark cluster; without it the job runs on this machine."),
     ):
-        command = option(command)
-    return command
-
-
-def run_job(
-    title: str,
-    master: str | None,
-    conf: list[tuple[str, str]],
-    as_json: bool,
-    job: Callable[[SparkSession, Progress], JobResult],
-    show: Callable[[JobResult, Callable[[str], None], bool], None] | None = None,
-) -> None:
-    """Run a job and print what came of it; exit code 1 when it has findings."""
-    from milepost.spark.jobs.job import FINDINGS
-
-    spark = quiet_session(master, f"milepost {title}", dict(conf))
-    with plain_errors(), task_bar(title) as progress:
-        result = job(spark, progress)
-    write = line_writer()
-    if show is not None:
-        show(result, write, as_json)
-    if as_json:
-        write(json.dumps(result.as_json()))
-    else:
-        write(shown(result.summary()))
-        if result.evidence is not None:
-            write(shown(f"evidence: {result.evidence}"))
-    if result.outcome == FINDINGS:
-        raise click.exceptions.Exit(1)
+        with_runner = option(with_runner)
+    return with_runner
 
 
 def quiet_session(master: str | None, app: str, conf: Mapping[str, str]) -> SparkSession:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from milepost.cli.options.key_values import pairs
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 
 
 @click.command(name="load", short_help="Parquet, CSV or JSON files into a topic, with all indexes.")
@@ -33,7 +33,7 @@ from milepost.cli.pipeline_jobs.job import job_options, run_job
 @click.option("--sort", is_flag=True, help="Records in the order of their timestamps.")
 @click.option("--name", metavar="NAME", help="What this load is called: under one name it is done once.")
 @job_options
-def command(sources: tuple[str, ...], master: str | None, conf: Any, evidence: str, as_json: bool, **given: Any) -> None:
+def command(runner: JobRunner, sources: tuple[str, ...], **given: Any) -> None:
     """Append the rows of files to a topic of a data directory that no broker has open.
 
     All rows or none. Running it again with the same arguments does nothing; another --name loads them again.
@@ -41,12 +41,4 @@ def command(sources: tuple[str, ...], master: str | None, conf: Any, evidence: s
     from milepost.spark.jobs.load import load
 
     data, topic, options, table_format = (given.pop(name) for name in ("data", "topic", "options", "table_format"))
-    run_job(
-        "load",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: load(
-            spark, sources, data, topic, format=table_format, options=dict(options), evidence=evidence, progress=progress, **given
-        ),
-    )
+    runner.run("load", load, sources, data, topic, format=table_format, options=dict(options), **given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.options.topic_options import topic_properties
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 from milepost.codec.text import shown
 
 if TYPE_CHECKING:
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path())
 @topic_properties
 @job_options
-def command(
-    paths: tuple[str, ...], settings: dict[str, str], master: str | None, conf: Any, evidence: str, as_json: bool
-) -> None:
+def command(runner: JobRunner, paths: tuple[str, ...], settings: dict[str, str]) -> None:
     """Rebuild the indexes of data directories that no broker has open, as recovery after a crash would.
 
     Files that are right already are left alone, and so are the logs. Exit code 1 when a log itself is damaged.
     """
     from milepost.spark.jobs.reindex import reindex
 
-    run_job(
-        "reindex",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: reindex(spark, paths, config=settings, evidence=evidence, progress=progress),
-        show,
-    )
+    runner.run("reindex", reindex, paths, config=settings, show=show)
 
 
 def show(result: JobResult, write: Callable[[str], None], as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 from milepost.cli.terminal.columns import write_columns
 from milepost.inspect.times import format_time
 
@@ -24,27 +24,11 @@ MOST_HOURS = 48
 @click.option("--keys", is_flag=True, help="Also the number of distinct keys, estimated: one more pass.")
 @click.option("--output", metavar="DIR", type=click.Path(), help="The tables as Parquet files too.")
 @job_options
-def command(
-    paths: tuple[str, ...],
-    topics: str | None,
-    keys: bool,
-    output: str | None,
-    master: str | None,
-    conf: Any,
-    evidence: str,
-    as_json: bool,
-) -> None:
+def command(runner: JobRunner, paths: tuple[str, ...], topics: str | None, keys: bool, output: str | None) -> None:
     """Count what is in a log: per partition, per codec and per hour of the records' timestamps."""
     from milepost.spark.jobs.stats import stats
 
-    run_job(
-        "stats",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: stats(spark, paths, topics, keys=keys, output=output, evidence=evidence, progress=progress),
-        show,
-    )
+    runner.run("stats", stats, paths, topics, keys=keys, output=output, show=show)
 
 
 def show(result: JobResult, write: Callable[[str], None], as_json: bool) -> None:

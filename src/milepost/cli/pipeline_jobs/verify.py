@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milepost.cli.pipeline_jobs.job import job_options, run_job
+from milepost.cli.pipeline_jobs.job import JobRunner, job_options
 from milepost.codec.text import shown
 
 if TYPE_CHECKING:
@@ -20,25 +20,14 @@ if TYPE_CHECKING:
 @click.option("--headers-only", is_flag=True, help="Batch headers and checksums, not every record: quicker.")
 @click.option("--output", metavar="FILE", type=click.Path(), help="The findings as a table too: a Parquet file.")
 @job_options
-def command(
-    paths: tuple[str, ...], headers_only: bool, output: str | None, master: str | None, conf: Any, evidence: str, as_json: bool
-) -> None:
+def command(runner: JobRunner, paths: tuple[str, ...], headers_only: bool, output: str | None) -> None:
     """Check every batch, record, index entry, snapshot and checkpoint, without changing anything.
 
     Findings are those of `milepost verify`. Exit code 1 when there is one.
     """
     from milepost.spark.jobs.verify import verify
 
-    run_job(
-        "verify",
-        master,
-        conf,
-        as_json,
-        lambda spark, progress: verify(
-            spark, paths, headers_only=headers_only, output=output, evidence=evidence, progress=progress
-        ),
-        show,
-    )
+    runner.run("verify", verify, paths, headers_only=headers_only, output=output, show=show)
 
 
 def show(result: JobResult, write: Callable[[str], None], as_json: bool) -> None:
