@@ -30,7 +30,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from milepost.cluster.zookeeper.unreadable import counted
+from milepost.cluster.zookeeper.unreadable import understood
 from milepost.replica.metadata import Endpoint
 
 CONTROLLER = "/controller"
@@ -100,15 +100,6 @@ def _json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def parse(data: bytes) -> dict[str, Any] | None:
-    """The object in a znode, or None if there is none."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
 # The controller.
 
 
@@ -117,9 +108,9 @@ def controller(broker_id: int, timestamp: int, *, knows_kraft: bool) -> bytes:
     return _json({**content, "kraftControllerEpoch": -1} if knows_kraft else content)
 
 
-@counted
-def controller_id(data: bytes) -> int | None:
-    found = (parse(data) or {}).get("brokerid")
+@understood
+def controller_id(content: dict[str, Any]) -> int | None:
+    found = content["brokerid"]
     return found if isinstance(found, int) else None
 
 
@@ -146,22 +137,17 @@ def broker(node: BrokerNode, timestamp: int, *, has_features: bool, jmx_port: in
     return _json(content)
 
 
-@counted
-def parse_broker(data: bytes) -> BrokerNode | None:
-    content = parse(data)
-    try:
-        assert content is not None
-        if "endpoints" not in content:
-            return BrokerNode((Endpoint("PLAINTEXT", "PLAINTEXT", content["host"], int(content["port"])),), content.get("rack"))
-        protocols = content.get("listener_security_protocol_map", {})
-        endpoints = []
-        for text in content["endpoints"]:
-            listener, _, address = text.partition("://")
-            host, _, port = address.rpartition(":")
-            endpoints.append(Endpoint(listener, protocols.get(listener, listener), host.strip("[]"), int(port)))
-        return BrokerNode(tuple(endpoints), content.get("rack"))
-    except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
-        return None
+@understood
+def parse_broker(content: dict[str, Any]) -> BrokerNode:
+    if "endpoints" not in content:
+        return BrokerNode((Endpoint("PLAINTEXT", "PLAINTEXT", content["host"], int(content["port"])),), content.get("rack"))
+    protocols = content.get("listener_security_protocol_map", {})
+    endpoints = []
+    for text in content["endpoints"]:
+        listener, _, address = text.partition("://")
+        host, _, port = address.rpartition(":")
+        endpoints.append(Endpoint(listener, protocols.get(listener, listener), host.strip("[]"), int(port)))
+    return BrokerNode(tuple(endpoints), content.get("rack"))
 
 
 # Topics.
@@ -204,21 +190,16 @@ def topic(node: TopicNode, version: int) -> bytes:
     return _json({**content, "version": version})
 
 
-@counted
-def parse_topic(data: bytes) -> TopicNode | None:
-    content = parse(data)
-    try:
-        assert content is not None
-        adding, removing = content.get("adding_replicas", {}), content.get("removing_replicas", {})
-        partitions = {
-            int(number): Assignment(
-                tuple(map(int, replicas)), tuple(map(int, adding.get(number, ()))), tuple(map(int, removing.get(number, ())))
-            )
-            for number, replicas in content["partitions"].items()
-        }
-        return TopicNode(partitions, content.get("topic_id"))
-    except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
-        return None
+@understood
+def parse_topic(content: dict[str, Any]) -> TopicNode:
+    adding, removing = content.get("adding_replicas", {}), content.get("removing_replicas", {})
+    partitions = {
+        int(number): Assignment(
+            tuple(map(int, replicas)), tuple(map(int, adding.get(number, ()))), tuple(map(int, removing.get(number, ())))
+        )
+        for number, replicas in content["partitions"].items()
+    }
+    return TopicNode(partitions, content.get("topic_id"))
 
 
 class PartitionState(NamedTuple):
@@ -243,21 +224,16 @@ def state(node: PartitionState) -> bytes:
     return _json({**content, "leader_recovery_state": 1} if node.is_recovering else content)
 
 
-@counted
-def parse_state(data: bytes, version: int) -> PartitionState | None:
-    content = parse(data)
-    try:
-        assert content is not None
-        return PartitionState(
-            int(content["leader"]),
-            int(content["leader_epoch"]),
-            tuple(map(int, content["isr"])),
-            int(content["controller_epoch"]),
-            version,
-            content.get("leader_recovery_state", 0) == 1,
-        )
-    except (AssertionError, KeyError, TypeError, ValueError):
-        return None
+@understood
+def parse_state(content: dict[str, Any], version: int) -> PartitionState:
+    return PartitionState(
+        int(content["leader"]),
+        int(content["leader_epoch"]),
+        tuple(map(int, content["isr"])),
+        int(content["controller_epoch"]),
+        version,
+        content.get("leader_recovery_state", 0) == 1,
+    )
 
 
 # Everything else.
@@ -267,19 +243,18 @@ def config(settings: Mapping[str, str]) -> bytes:
     return _json({"version": 1, "config": dict(settings)})
 
 
-@counted
-def parse_config(data: bytes) -> dict[str, str] | None:
-    found = (parse(data) or {}).get("config")
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else None
+@understood
+def parse_config(content: dict[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in content["config"].items()}
 
 
 def config_change(entity_path: str) -> bytes:
     return _json({"version": 2, "entity_path": entity_path})
 
 
-@counted
-def changed_entity(data: bytes) -> str | None:
-    found = (parse(data) or {}).get("entity_path")
+@understood
+def changed_entity(content: dict[str, Any]) -> str | None:
+    found = content["entity_path"]
     return found if isinstance(found, str) else None
 
 
@@ -287,33 +262,24 @@ def partition_list(partitions: Sequence[tuple[str, int]]) -> bytes:
     return _json({"version": 1, "partitions": [{"topic": name, "partition": number} for name, number in partitions]})
 
 
-@counted
-def parse_partition_list(data: bytes) -> list[tuple[str, int]] | None:
+@understood
+def parse_partition_list(content: dict[str, Any]) -> list[tuple[str, int]]:
     """Of an ISR change notification or a preferred election."""
-    try:
-        return [(str(each["topic"]), int(each["partition"])) for each in (parse(data) or {})["partitions"]]
-    except (KeyError, TypeError, ValueError):
-        return None
+    return [(str(each["topic"]), int(each["partition"])) for each in content["partitions"]]
 
 
-@counted
-def parse_reassignment(data: bytes) -> dict[tuple[str, int], tuple[int, ...]] | None:
-    try:
-        return {
-            (str(each["topic"]), int(each["partition"])): tuple(map(int, each["replicas"]))
-            for each in (parse(data) or {})["partitions"]
-        }
-    except (KeyError, TypeError, ValueError):
-        return None
+@understood
+def parse_reassignment(content: dict[str, Any]) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {(str(each["topic"]), int(each["partition"])): tuple(map(int, each["replicas"])) for each in content["partitions"]}
 
 
 def log_dir_event(broker_id: int) -> bytes:
     return _json({"version": 1, "broker": broker_id, "event": 1})
 
 
-@counted
-def failed_broker(data: bytes) -> int | None:
-    found = (parse(data) or {}).get("broker")
+@understood
+def failed_broker(content: dict[str, Any]) -> int | None:
+    found = content["broker"]
     return found if isinstance(found, int) else None
 
 
@@ -321,9 +287,9 @@ def cluster_id(text: str) -> bytes:
     return _json({"version": "1", "id": text})
 
 
-@counted
-def parse_cluster_id(data: bytes) -> str | None:
-    found = (parse(data) or {}).get("id")
+@understood
+def parse_cluster_id(content: dict[str, Any]) -> str | None:
+    found = content["id"]
     return found if isinstance(found, str) else None
 
 
@@ -331,26 +297,19 @@ def secret(content: bytes) -> bytes:
     return _json({"version": 1, "secret": b64encode(content).decode()})
 
 
-@counted
-def parse_secret(data: bytes) -> bytes | None:
-    try:
-        return b64decode((parse(data) or {})["secret"], validate=True)
-    except (KeyError, TypeError, ValueError):
-        return None
+@understood
+def parse_secret(content: dict[str, Any]) -> bytes:
+    return b64decode(content["secret"], validate=True)
 
 
 def producer_id_block(broker_id: int, start: int, end: int) -> bytes:
     return _json({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end)})
 
 
-@counted
-def parse_producer_id_block(data: bytes) -> tuple[int, int] | None:
+@understood
+def parse_producer_id_block(content: dict[str, Any]) -> tuple[int, int]:
     """First and last id of the block that was handed out last."""
-    try:
-        content = parse(data) or {}
-        return int(content["block_start"]), int(content["block_end"])
-    except (KeyError, TypeError, ValueError):
-        return None
+    return int(content["block_start"]), int(content["block_end"])
 
 
 def feature() -> bytes:
