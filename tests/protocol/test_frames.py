@@ -8,9 +8,9 @@ from milepost.errors import InvalidArgument, MalformedMessage, UnsupportedVersio
 from milepost.protocol import frames
 from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.headers import read_request_header
-from milepost.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse, ProduceRequest
+from milepost.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse
 
-PRODUCE, FETCH, HEARTBEAT = 0, 1, 12
+FETCH, HEARTBEAT = 1, 12
 
 
 def fetched(*records: object) -> FetchResponse:
@@ -43,14 +43,6 @@ def test_pieces_of_a_response_join_to_the_frame_and_hold_the_records_themselves(
     assert pieces[1] is batch
     assert pieces[3] is other
     assert b"".join(pieces) == frames.encode_response(FETCH, 11, 7, fetched(b"x" * 1000, b"y" * 500))
-
-
-def test_pieces_of_a_request_hold_the_records_themselves():
-    batch = memoryview(b"x" * 1000)
-    data = ProduceRequest.TopicData(name="t", partition_data=[ProduceRequest.TopicData.PartitionData(records=batch)])
-    pieces = frames.gather_request(PRODUCE, 9, 7, "me", ProduceRequest(topic_data=[data]))
-    assert pieces[1] is batch
-    assert b"".join(pieces) == frames.encode_request(PRODUCE, 9, 7, "me", ProduceRequest(topic_data=[data]))
 
 
 def test_pieces_of_a_response_without_records_are_one():

@@ -92,11 +92,6 @@ class Connection:
     def is_open(self) -> bool:
         return self._socket is not None
 
-    @property
-    def has_answer(self) -> bool:
-        """Whether `receive` has an answer without asking the socket."""
-        return bool(self._answers)
-
     def fileno(self) -> int:
         """For `select`."""
         return self._open_socket().fileno()

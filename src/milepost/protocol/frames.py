@@ -46,7 +46,10 @@ def decoding_request(header: RequestHeader, frame: Buffer) -> Generator[None, No
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
-    return _joined(_request_pieces(key, version, correlation_id, client_id, body))
+    encode = compiled.request_encoder(key, version)
+    pieces = [headers.request_header(key, version, correlation_id, client_id)]
+    encode(body, pieces.append)
+    return _joined(pieces)
 
 
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
@@ -60,18 +63,15 @@ def encode_response(key: int, version: int, correlation_id: int, body: Any) -> b
     return _joined(_response_pieces(key, version, correlation_id, body))
 
 
-def gather_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> list[Any]:
+def gather_response(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
     """The frame in pieces for a gathering write: what a `records` field holds is in the list as it is, never copied.
 
     It may be any object with a length that the caller knows how to send, a stretch of a file for instance. Bytes are joined
     with their neighbours.
     """
-    return _gathered(_request_pieces(key, version, correlation_id, client_id, body))
-
-
-def gather_response(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
-    """The same for a response."""
-    return _gathered(_response_pieces(key, version, correlation_id, body))
+    gathered = _joined_bytes(_response_pieces(key, version, correlation_id, body))
+    gathered[0] = _size(sum(map(len, gathered))) + gathered[0]
+    return gathered
 
 
 def gathering_response(key: int, version: int, correlation_id: int, body: Any) -> Generator[None, None, list[Any]]:
@@ -87,13 +87,6 @@ def gathering_response(key: int, version: int, correlation_id: int, body: Any) -
     return [_size(sum(map(len, gathered))), *gathered]
 
 
-def _request_pieces(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> list[Any]:
-    encode = compiled.request_encoder(key, version)
-    pieces = [headers.request_header(key, version, correlation_id, client_id)]
-    encode(body, pieces.append)
-    return pieces
-
-
 def _response_pieces(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
     encode = compiled.response_encoder(key, version)
     pieces = [headers.response_header(key, version, correlation_id)]
@@ -104,12 +97,6 @@ def _response_pieces(key: int, version: int, correlation_id: int, body: Any) -> 
 def _joined(pieces: list[Any]) -> bytes:
     frame = b"".join(pieces)
     return _size(len(frame)) + frame
-
-
-def _gathered(pieces: list[Any]) -> list[Any]:
-    gathered = _joined_bytes(pieces)
-    gathered[0] = _size(sum(map(len, gathered))) + gathered[0]
-    return gathered
 
 
 def _joined_bytes(pieces: list[Any]) -> list[Any]:

@@ -65,8 +65,6 @@ class CleanerStats:
     keys: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    segments_read: int = 0
-    segments_written: int = 0
     filter: FilterStats = field(default_factory=FilterStats)
 
 
@@ -217,7 +215,6 @@ class Cleaner:
         try:
             for source in group:
                 self._copy(source, cleaned, batch_filter, source.mtime * 1000 > plan.legacy_horizon_ms, stats)
-                stats.segments_read += 1
             cleaned.seal()
             cleaned.flush()
             for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
@@ -233,7 +230,6 @@ class Cleaner:
             raise
         # Not within the `try`: once the swap has begun, what is on disk is for the next start to sort out.
         self._put_in_place(log, cleaned, group)
-        stats.segments_written += 1
         stats.bytes_written += cleaned.size
 
     def _copy(

@@ -19,7 +19,6 @@ Not promised: that a reader who lists the directory within 3 sees all of a commi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -128,7 +127,3 @@ class ExportState:
         """Remove what runs left that are over. Whatever counts was moved out before."""
         for name in self.disk.listdir(self.staging):
             remove_tree(self.disk, f"{self.staging}/{name}")
-
-
-def advanced(before: dict[TopicPartition, int], ends: Sequence[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    return {**before, **dict(ends)}

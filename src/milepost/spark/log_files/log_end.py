@@ -21,13 +21,11 @@ from milepost.spark.log_files.slots import Slots
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """`position` bytes of the file are data and lead up to `next_offset`; `tail_bytes` stand behind them."""
+    """`position` bytes of the file are data and lead up to `next_offset`."""
 
     segment: SegmentFile
     position: int
     next_offset: int
-    tail_bytes: int = 0
-    tail_reason: str = ""
 
 
 def find_log_end(disk: Disk, segment: SegmentFile, index_path: str, known: LogEnd | None = None) -> LogEnd:
@@ -50,13 +48,10 @@ def find_log_end(disk: Disk, segment: SegmentFile, index_path: str, known: LogEn
 
 
 def _walk(log: LogFile, segment: SegmentFile, size: int, position: int, next_offset: int) -> LogEnd:
-    tail_bytes, reason = 0, ""
     for start, found in log.walk(size, start=position, next_offset=next_offset):
         if not isinstance(found, Damage):
             position, next_offset = start + found.size, found.next_offset
-        elif found.is_tail:
-            tail_bytes, reason = found.size, "zeros" if found.is_zero else found.reason
-    return LogEnd(segment, position, next_offset, tail_bytes, reason)
+    return LogEnd(segment, position, next_offset)
 
 
 def _is_same(known: LogEnd, segment: SegmentFile, size: int) -> bool:
