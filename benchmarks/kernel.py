@@ -71,14 +71,6 @@ WANTED = {
 
 def batch_rows() -> list[tuple[str, str, str]]:
     rows = []
-    for name, batch, wanted in (("64 KB", batch_of(62, 1024), ">= 2 GB/s"), ("one record of 100 B", batch_of(1, 100), "")):
-        copies = (8 << 20) // len(batch)
-        log = batch * copies
-        for checked in (True, False):
-            seconds = best(lambda log=log, checked=checked, copies=copies: kernel.scan_batches(log, 0, len(log), checked, copies))
-            work = "headers and CRC" if checked else "headers"
-            figures = f"{seconds / copies * 1e9:.0f} ns/batch, {len(log) / seconds / 1e9:.2f} GB/s"
-            rows.append((f"{work}, batches of {name}", figures, wanted if checked else ""))
     for name, filling in (("random bytes", os.urandom(8 << 20)), ("zeros", bytes(8 << 20))):
         seconds = best(lambda filling=filling: kernel.find_batch(filling, 0, len(filling), 0, 2**62))
         rows.append((f"search for a batch in {name}", f"{len(filling) / seconds / 1e9:.2f} GB/s", ""))

@@ -17,6 +17,7 @@ import pytest
 
 import milepost
 from milepost.errors import InvalidArgument, InvalidRecord
+from milepost.record.batches import batch_at
 
 TIME = 1_700_000_000_000
 LONG_MAX = 9223372036854775807
@@ -216,7 +217,6 @@ def test_range_outside_the_buffer(kernel, start, end):
         lambda data: kernel.scan_records(data, start, end, 1, 0),
         lambda data: kernel.decode_records(data, start, end, 1, 0, 0),
         lambda data: kernel.find_batch(data, start, end, 0, 1),
-        lambda data: kernel.scan_batches(data, start, end, True),
     ):
         with pytest.raises(InvalidArgument, match=f"bytes {start} to {end} of a buffer of 9"):
             call(octets(PLAIN))
@@ -366,61 +366,6 @@ def test_more_than_a_batch_can_hold(kernel):
         kernel.encode_records(columns, b"", b"", b"", 0, 0)
 
 
-# scan_batches
-
-
-def test_batches_of_every_format_in_one_file(kernel):
-    file = V0 + V1 + WORKED + MARKER
-    batches, position, stop = kernel.scan_batches(file, 0, len(file), True)
-    assert batches == [
-        (0, 28, 5, 5, -1, 0, -1, True),
-        (28, 36, 5, 5, TIME, 1, -1, True),
-        (64, 88, 100, 101, TIME + 5, 2, -1, True),
-        (152, 78, 102, 102, TIME + 1000, 2, 4000, True),
-    ]
-    assert (position, stop.name) == (230, "END")
-
-
-def test_batches_from_the_middle_and_no_more_than_asked_for(kernel):
-    file = WORKED * 5
-    batches, position, stop = kernel.scan_batches(file, 88, len(file), True, 2)
-    assert [batch[0] for batch in batches] == [88, 176]
-    assert (position, stop.name) == (264, "LIMIT")
-
-
-@pytest.mark.parametrize(
-    ("tail", "stop"),
-    [
-        (WORKED[:1], "SHORT"),
-        (WORKED[:16], "SHORT"),
-        (WORKED[:17], "PARTIAL"),
-        (WORKED[:87], "PARTIAL"),
-        (bytes(17), "BAD_SIZE"),
-        (bytes(4096), "BAD_SIZE"),
-        (WORKED[:8] + struct.pack(">i", 13) + WORKED[12:], "BAD_SIZE"),
-        (WORKED[:8] + struct.pack(">i", 48) + WORKED[12:], "BAD_SIZE"),
-        (V1[:8] + struct.pack(">i", 21) + V1[12:], "BAD_SIZE"),
-        (WORKED[:8] + struct.pack(">i", -1) + WORKED[12:], "BAD_SIZE"),
-        (WORKED[:8] + struct.pack(">i", 2147483647) + WORKED[12:], "PARTIAL"),
-        (WORKED[:16] + b"\x03" + WORKED[17:], "BAD_MAGIC"),
-        (WORKED[:16] + b"\xff" + WORKED[17:], "BAD_MAGIC"),
-    ],
-)
-def test_walk_stops_where_no_whole_batch_is(kernel, tail, stop):
-    file = WORKED + tail
-    batches, position, why = kernel.scan_batches(file, 0, len(file), True)
-    assert (len(batches), position, why.name) == (1, 88, stop)
-
-
-def test_wrong_crc_is_reported_and_the_walk_goes_on(kernel):
-    for position in (17, 21, 87):
-        damaged = bytearray(WORKED)
-        damaged[position] ^= 1
-        file = damaged + V0[:12] + bytes([V0[12] ^ 1]) + V0[13:] + WORKED
-        assert [batch[7] for batch in kernel.scan_batches(file, 0, len(file), True)[0]] == [False, False, True]
-        assert [batch[7] for batch in kernel.scan_batches(file, 0, len(file), False)[0]] == [True, True, True]
-
-
 # find_batch
 
 
@@ -475,7 +420,7 @@ def test_negative_offset_is_never_plausible(kernel):
 def test_message_whose_fields_do_not_fill_it_is_no_message_though_its_crc_is_right(kernel):
     body = octets("00 00 00000002 6b 00000001 76")
     forged = V0[:12] + struct.pack(">I", zlib.crc32(body)) + body
-    assert kernel.scan_batches(forged, 0, 28, True)[0][0][7] is True
+    assert batch_at(forged, 0).is_valid()
     assert kernel.find_batch(forged, 0, 28, 0, LONG_MAX) == -1
 
 

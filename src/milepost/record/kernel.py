@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The hot loops over record bytes: check, decode and encode the records of a batch, walk and find batches, check index slots.
+"""The hot loops over record bytes: check, decode and encode the records of a batch, find batches, check index slots.
 
 This file is Cython in pure-Python mode. It runs as it stands, and about a hundred times faster when compiled; both twins give
 the same answers and the same errors, and the same tests run on both. C integers wrap, Python's do not, so 64-bit
@@ -21,7 +21,6 @@ Not promised: errors for arguments that do not fit 64 bits, or for buffers of ot
 
 from __future__ import annotations
 
-import enum
 from array import array
 from zlib import crc32
 
@@ -428,59 +427,6 @@ def encode_records(
 
 
 # Batches. Bytes 8 to 11 hold the size behind the first 12, byte 16 the magic, in every format.
-
-
-class Stop(enum.IntEnum):
-    """Why `scan_batches` went no further."""
-
-    END = 0  # the data ends with the last batch
-    SHORT = 1  # too few bytes for the header of another batch
-    PARTIAL = 2  # a batch that runs past the end
-    BAD_SIZE = 3  # a size too small for a batch of its magic; a zero-filled tail looks like this
-    BAD_MAGIC = 4
-    LIMIT = 5  # as many batches as were asked for
-
-
-@cython.locals(at=Size, size=i64, magic=cython.int, offset=i64)
-def scan_batches(buffer, start: Size, end: Size, check_crc: bool = True, limit: Size = 4096):
-    """Walks the headers of `buffer[start:end]`: ([batch, ..], position behind the last of them, why it stopped there).
-
-    A batch is (position, size, base_offset, last_offset, max_timestamp, magic, producer_id, crc_valid). For magic 0 and 1
-    both offsets are the offset field, which for a wrapper is that of its last message. A batch with a wrong CRC does
-    not stop the walk, though its size may be part of the damage; without `check_crc`, crc_valid is True. `limit` bounds
-    the answer: a gigabyte of tiny batches is asked for in pieces, each from the position where the last one stopped.
-    """
-    octets: cython.const[cython.uchar][::1] = buffer
-    if not 0 <= start <= end <= len(octets):
-        raise InvalidArgument(f"bytes {start} to {end} of a buffer of {len(octets)}")
-    data: Octets = cython.address(octets[0]) if cython.compiled else octets
-    view = memoryview(buffer)
-    batches = []
-    at = start
-    while at < end:
-        if len(batches) >= limit:
-            return batches, at, Stop.LIMIT
-        if end - at < 17:
-            return batches, at, Stop.SHORT
-        size = 12 + int32_at(data, at + 8)
-        magic = data[at + 16]
-        if size < 26:
-            return batches, at, Stop.BAD_SIZE
-        if magic > 2:
-            return batches, at, Stop.BAD_MAGIC
-        if size > end - at:
-            return batches, at, Stop.PARTIAL
-        if size < _min_size(magic):
-            return batches, at, Stop.BAD_SIZE
-        offset = int64_at(data, at)
-        valid = not check_crc or _is_intact(view, data, at, size, magic)
-        if magic == 2:
-            last_offset = plus(offset, int32_at(data, at + 23))
-            batches.append((at, size, offset, last_offset, int64_at(data, at + 35), magic, int64_at(data, at + 43), valid))
-        else:
-            batches.append((at, size, offset, offset, int64_at(data, at + 18) if magic == 1 else -1, magic, -1, valid))
-        at += size
-    return batches, at, Stop.END
 
 
 def find_batch(buffer, start: Size, end: Size, min_offset: i64, max_offset: i64) -> int:
