@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["plain_kernel"]):
     spec = importlib.util.spec_from_file_location("plain_kernel", source)
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
-for name in ("scan_records", "decode_records", "_walk", "_number", "_long_number", "_next_candidate", "_is_message"):
+for name in ("scan_records", "decode_records", "_walk", "varint_at", "_next_candidate", "_is_message"):
     setattr(plain, name, atheris.instrument_func(getattr(plain, name)))
 
 
