@@ -22,7 +22,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from milepost.client import versions
 from milepost.client.addresses import Address
@@ -60,26 +60,15 @@ class Prove(Protocol):
     def exchange(self) -> Exchange: ...
 
 
-class _Open:
+class _Open(NamedTuple):
     """A request that has not ended yet."""
 
-    __slots__ = ("deadline", "highest", "on_answer", "on_failure", "request", "version")
-
-    def __init__(
-        self,
-        request: Message | RepeatedFetch,
-        version: int | None,
-        highest: int | None,
-        deadline: float,
-        on_answer: OnAnswer,
-        on_failure: OnFailure,
-    ):
-        self.request = request
-        self.version = version
-        self.highest = highest
-        self.deadline = deadline
-        self.on_answer = on_answer
-        self.on_failure = on_failure
+    request: Message | RepeatedFetch
+    version: int | None
+    highest: int | None
+    deadline: float
+    on_answer: OnAnswer
+    on_failure: OnFailure
 
 
 class LoopConnection:

@@ -13,6 +13,7 @@ until it is decided.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from milepost.clock import SystemClock
@@ -86,34 +87,24 @@ def export(
         make_directories(disk, target)
         lock = DirectoryLock(target, disk)
         try:
-            _Export(spark, disk, absolute(target, "target"), options, settings, codec, commit_bytes, job, progress).run()
+            whole = absolute(target, "target")
+            _Export(spark, whole, ExportState(disk, whole), options, settings, codec, commit_bytes, job, progress).run()
         finally:
             lock.release()
     return job.result
 
 
+@dataclass(frozen=True)
 class _Export:
-    def __init__(
-        self,
-        spark: SparkSession,
-        disk: Disk,
-        target: str,
-        options: SourceOptions,
-        settings: dict[str, Any],
-        codec: str,
-        commit_bytes: int,
-        job: Job,
-        progress: Progress,
-    ):
-        self.spark = spark
-        self.options = options
-        self.settings = settings
-        self.codec = codec
-        self.commit_bytes = commit_bytes
-        self.job = job
-        self.progress = progress
-        self.target = target
-        self.state = ExportState(disk, target)
+    spark: SparkSession
+    target: str
+    state: ExportState
+    options: SourceOptions
+    settings: dict[str, Any]
+    codec: str
+    commit_bytes: int
+    job: Job
+    progress: Progress
 
     def run(self) -> None:
         job, state = self.job, self.state
