@@ -11,9 +11,9 @@ and asks the group what is allowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from milepost.coordinator.client import Client
 from milepost.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -42,6 +42,15 @@ Work: TypeAlias = Generator[None, None, T]
 Done = Callable[[int], None]
 Owed = tuple[Callable[[Any], None], Any]
 """An answer and what to give to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who sent a request, as far as a group remembers it: shown by DescribeGroups and stored in the group's record."""
+
+    client_id: str
+    host: str
+    """As Kafka writes it: `/127.0.0.1`."""
 
 
 class CoordinatorLog(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.coordinator.client import Client
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import JoinGroupRequest, OffsetCommitRequest
 from tests.coordinator.group_fixture import VISITS, GroupBench, consumer

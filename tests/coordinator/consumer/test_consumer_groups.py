@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.config.group import GroupConfig
-from milepost.coordinator.client import Client
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.consumer.consumer_fixture import ClusterTopics, ConsumerBench
 from tests.coordinator.in_pieces import Pieces, finish

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.coordinator.client import Client
+from milepost.coordinator.interfaces import Client
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
 from milepost.coordinator.regex.subscriptions import Pattern, resolving
 from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

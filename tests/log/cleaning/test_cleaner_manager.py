@@ -13,8 +13,7 @@ from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.errors import CorruptRecord
 from milepost.log.cleaning.cleanable import measure
-from milepost.log.cleaning.cleaner_manager import CleanerManager
-from milepost.log.cleaning.throttle import Throttle
+from milepost.log.cleaning.cleaner_manager import CleanerManager, Throttle
 from milepost.log.log import Log
 from milepost.log.open import open_log
 from milepost.topic_partition import TopicPartition

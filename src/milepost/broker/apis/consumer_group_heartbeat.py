@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import GROUP_VERSION, level_of
-from milepost.coordinator.client import Client
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.coordinator.client import Client
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.messages import JoinGroupRequest
 
 if TYPE_CHECKING:

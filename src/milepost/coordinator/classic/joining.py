@@ -24,9 +24,9 @@ from milepost.coordinator.classic.classic_group import DEAD, EMPTY, PREPARING, S
 from milepost.coordinator.classic.classic_member import ClassicMember, Protocols, metadata_bytes
 from milepost.coordinator.classic.classic_records import group_error, group_record
 from milepost.coordinator.classic.rebalancing import Rebalancer, join_answer_for
-from milepost.coordinator.client import Client
 from milepost.coordinator.group.group_settings import NEW_MEMBER_TIMEOUT_MS
 from milepost.coordinator.group.runtime import GroupRuntime
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import JoinGroupRequest, JoinGroupResponse
 

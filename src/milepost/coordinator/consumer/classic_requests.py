@@ -20,12 +20,12 @@ from dataclasses import replace
 
 from milepost.coordinator.classic.classic_records import group_error
 from milepost.coordinator.classic.joining import Join
-from milepost.coordinator.client import Client
 from milepost.coordinator.consumer.consumer_change import Change
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_keeper import ConsumerGroupKeeper
 from milepost.coordinator.consumer.consumer_member import ConsumerMember, MemberState, Partitions, as_newcomer
 from milepost.coordinator.group.migration import assignment_bytes, classic_metadata, protocols_of, subscription_in, with_ids
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import (
     HeartbeatRequest,

@@ -15,7 +15,6 @@ from dataclasses import replace
 from milepost.config.group import GroupConfig
 from milepost.coordinator.classic.classic_group import ClassicGroup
 from milepost.coordinator.classic.classic_records import group_error, group_tombstone
-from milepost.coordinator.client import Client
 from milepost.coordinator.consumer import consumer_heartbeat
 from milepost.coordinator.consumer.classic_requests import ClassicRequests
 from milepost.coordinator.consumer.consumer_change import Change
@@ -28,7 +27,7 @@ from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSetting
 from milepost.coordinator.consumer.consumer_targets import ClusterTopics, resolving_patterns
 from milepost.coordinator.group.group_coordinator import GroupCoordinator
 from milepost.coordinator.group.migration import fill_from_classic, revived, upgrade_fault
-from milepost.coordinator.interfaces import Work
+from milepost.coordinator.interfaces import Client, Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
 from milepost.coordinator.regex.subscriptions import resolving
 from milepost.protocol.error_codes import ErrorCode, error_name

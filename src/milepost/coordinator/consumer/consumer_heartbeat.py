@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from milepost.coordinator.client import Client
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember, Partitions, as_newcomer
+from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ConsumerGroupHeartbeatRequest
 

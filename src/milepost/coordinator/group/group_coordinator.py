@@ -20,13 +20,12 @@ from milepost.coordinator.classic.classic_group import ClassicGroup
 from milepost.coordinator.classic.joining import Join, Joining
 from milepost.coordinator.classic.membership import Membership
 from milepost.coordinator.classic.rebalancing import Rebalancer
-from milepost.coordinator.client import Client
 from milepost.coordinator.group import group_admin
 from milepost.coordinator.group.group_registry import Registry
 from milepost.coordinator.group.group_settings import GroupSettings
 from milepost.coordinator.group.removal import Removal
 from milepost.coordinator.group.runtime import GroupRuntime
-from milepost.coordinator.interfaces import ConsumerGroupService, CoordinatorLog, Group, TopicNames, Work
+from milepost.coordinator.interfaces import Client, ConsumerGroupService, CoordinatorLog, Group, TopicNames, Work
 from milepost.coordinator.offsets.committed_offsets import OffsetStore
 from milepost.coordinator.offsets.offset_commits import Commits, OffsetCommits
 from milepost.coordinator.offsets.offset_fetches import OffsetFetches

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -29,7 +30,6 @@ from milepost.errors import MilepostError
 from milepost.log.cleaning.cleanable import LogToClean, measure
 from milepost.log.cleaning.cleaner import Cleaner, CleanerStats, CleaningAborted
 from milepost.log.cleaning.offset_map import OffsetMap
-from milepost.log.cleaning.throttle import Throttle
 from milepost.log.retention import retain
 from milepost.topic_partition import TopicPartition
 
@@ -45,6 +45,30 @@ LONGEST_SLEEP = 0.1
 
 ReadCheckpoint = Callable[[TopicPartition], "int | None"]
 WriteCheckpoint = Callable[[TopicPartition, int], None]
+
+
+class Throttle:
+    """How long to wait after so many bytes, so that no more than a number of them pass in a second (`log.cleaner.io.max.bytes.per.second`).
+
+    Bytes count when they are read and when they are written, as in Kafka. Time that was not used is not saved up.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self.bytes_per_second = bytes_per_second
+        self.sleep = sleep
+        self._monotonic = monotonic
+        self._paid_until = monotonic()
+
+    def pause_after(self, count: int) -> float:
+        """The seconds to wait before the next bytes."""
+        now = self._monotonic()
+        self._paid_until = max(self._paid_until, now) + count / self.bytes_per_second
+        return self._paid_until - now
 
 
 class CleanerManager:

@@ -16,7 +16,7 @@ from milepost.errors import InvalidArgument, InvalidRecord
 from milepost.record.internal_topics import classic_records as classic
 from milepost.record.internal_topics import consumer_group_records as groups
 from milepost.record.internal_topics import consumer_protocol
-from milepost.record.internal_topics.dump_text import dump_json
+from milepost.record.internal_topics.field_types import dump_json
 from milepost.record.internal_topics.layout import Layout
 from milepost.record.internal_topics.unknown import Unknown, number_in_front, unknown_unless
 

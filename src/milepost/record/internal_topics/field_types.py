@@ -1,11 +1,14 @@
 """The kinds of values that fields hold (the byte table is in `layout`), and how each looks in JSON.
 
-JSON forms are those of Kafka's dump tool: bytes in base64, a uuid in URL-safe base64 without padding (22 characters).
+JSON forms are those of Kafka's dump tool: bytes in base64, a uuid in URL-safe base64 without padding (22 characters), no spaces, non-ASCII
+as it is, control characters as \\u with capital hex digits.
 """
 
 from __future__ import annotations
 
 import base64
+import json
+import re
 import struct
 import uuid
 from typing import Any
@@ -25,6 +28,9 @@ from milepost.record.internal_topics.layout import (
     read_length,
     write_length,
 )
+
+# Takes each escape whole, so that the "u001f" behind an escaped backslash is not mistaken for one.
+ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 
 
 class Integer(FieldType):
@@ -153,3 +159,8 @@ INT8, INT16, INT32, INT64 = Integer(I8), Integer(I16), Integer(I32), Integer(I64
 UUID = Uuid()
 STRING, NULLABLE_STRING = String(), String(nullable=True)
 BYTES, NULLABLE_BYTES = Bytes(), Bytes(nullable=True)
+
+
+def dump_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return ESCAPE.sub(lambda match: f"\\u{match[1][1:].upper()}" if len(match[1]) > 1 else match[0], text)

@@ -23,8 +23,7 @@ from __future__ import annotations
 import enum
 
 from milepost.errors import InvalidArgument
-from milepost.record.internal_topics.dump_text import dump_json
-from milepost.record.internal_topics.field_types import INT8, INT16, INT32, INT64, STRING, Array
+from milepost.record.internal_topics.field_types import INT8, INT16, INT32, INT64, STRING, Array, dump_json
 from milepost.record.internal_topics.layout import Layout, StructType, Tags, carried, stored
 from milepost.record.internal_topics.unknown import Unknown, unknown_unless
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from milepost.codec.text import counted
 from milepost.errors import InvalidRecord
-from milepost.record.internal_topics.dump_text import dump_json
+from milepost.record.internal_topics.field_types import dump_json
 from milepost.record.internal_topics.layout import Layout
 
 T = TypeVar("T")
