@@ -15,7 +15,6 @@ from milepost.record.sequence import MAX_SEQUENCE
 from milepost.replica.leadership import LeaderState
 from milepost.replica.partition import Partition
 from milepost.replica.refused_batches import MOST_PRODUCERS, OVERTAKING_MS, is_behind
-from milepost.replica.replicated import ReplicatedPartition
 from tests.log.making import idempotent, placed
 
 STATE = LeaderState(0, frozenset({1, 2}), (1, 2), 0)
@@ -37,17 +36,17 @@ class Changer:
 @pytest.fixture
 def partition(tmp_path):
     with open_log(str(tmp_path / "visits-0"), mode="a", clock=ManualClock(1_000_000)) as log:
-        partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), ManualClock(1_000_000), Unobserved())
+        partition = Partition(log, bytes(16), 1, TopicMetrics(), Unobserved())
         partition.lead(STATE, Changer(), 10_000)
         yield partition
 
 
-def produce(partition: ReplicatedPartition, sequence: int, **fields: Any) -> int:
+def produce(partition: Partition, sequence: int, **fields: Any) -> int:
     """The offset."""
     return partition.append(idempotent(sequence, 1, **fields)).first_offset
 
 
-def refuse(partition: ReplicatedPartition, sequence: int, **fields: Any) -> None:
+def refuse(partition: Partition, sequence: int, **fields: Any) -> None:
     with pytest.raises(NotLeaderOrFollower):
         produce(partition, sequence, **fields)
 
@@ -142,7 +141,7 @@ def test_after_a_while_nothing_is_on_its_way_to_the_leader_before(partition):
     produce(partition, 0)
     partition.lead(STATE._replace(leader_epoch=1), Changer(), 10_000)
     refuse(partition, 2)
-    partition.clock.advance(OVERTAKING_MS)
+    partition.log.clock.advance(OVERTAKING_MS)
     with pytest.raises(OutOfOrderSequence):
         produce(partition, 2)
 
@@ -177,10 +176,10 @@ def test_plain_batches_are_not_remembered_and_of_many_producers_the_oldest_are_f
     batches = partition._refused
     error = NotLeaderOrFollower("somebody else does")
     batches.note(RecordBatch(idempotent(-1, 1, producer_id=-1, epoch=-1)), error)
-    assert len(batches) == 0
+    assert len(batches.first) == 0
     for number in range(MOST_PRODUCERS + 5):
         batches.note(RecordBatch(idempotent(0, 1, producer_id=number)), error)
-    assert len(batches) == MOST_PRODUCERS
+    assert len(batches.first) == MOST_PRODUCERS
 
 
 @pytest.mark.parametrize(("sequence", "other", "behind"), [(2, 1, True), (1, 1, False), (0, 1, False), (0, MAX_SEQUENCE, True)])

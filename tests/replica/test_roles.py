@@ -14,7 +14,7 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import LeaderAndIsrRequest
 from milepost.replica.leadership import Confirmed
 from milepost.replica.manager import ReplicaManager
-from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.partition import Partition
 from milepost.replica.roles import Roles
 from milepost.topic_partition import TopicPartition
 from tests.log.making import produced
@@ -43,10 +43,10 @@ class Changer:
 
 class World:
     def __init__(self, log: Any):
-        self.clock = ManualClock(1_000_000)
+        self.clock = log.clock
         self.changer = Changer()
         self.replicas = ReplicaManager(None, Timers(), 1)  # type: ignore[arg-type]
-        self.partition = ReplicatedPartition(log, bytes(16), 1, TopicMetrics(), self.clock, self.replicas)
+        self.partition = Partition(log, bytes(16), 1, TopicMetrics(), self.replicas)
         self.replicas.partitions[NAME] = self.partition
         fetchers = SimpleNamespace(remove=lambda name: None, follow=lambda partition: None)
         self.roles = Roles(self.replicas, fetchers, self.changer, self.clock, lambda: LAG, lambda: 1)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path):
-    with open_log(str(tmp_path / "visits-0"), mode="a") as log:
+    with open_log(str(tmp_path / "visits-0"), mode="a", clock=ManualClock(1_000_000)) as log:
         yield World(log)
 
 

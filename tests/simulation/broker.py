@@ -15,7 +15,6 @@ from milepost.client.versions import api_of
 from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 from tests.checker.history import Accepted, Administered, History
 from tests.crash.memory_disk import MemoryDisk
@@ -184,9 +183,8 @@ class SimulatedBroker:
 
         process.run(lambda: broker.leaving.leave(stopped, broker.config))
 
-    def partition(self, name: TopicPartition) -> ReplicatedPartition | None:
-        found = self.broker.replicas.partition(name) if self.is_up else None
-        return found if isinstance(found, ReplicatedPartition) else None
+    def partition(self, name: TopicPartition) -> Partition | None:
+        return self.broker.replicas.partition(name) if self.is_up else None
 
     def has_log(self, name: TopicPartition) -> bool:
         return self.is_up and name in self.broker.logs.logs

@@ -8,7 +8,7 @@ import pytest
 
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.protocol.messages import FetchRequest
-from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 from tests.simulation.network import Caller
@@ -46,7 +46,7 @@ class Town:
     def epoch(self, broker_id: int) -> int:
         return self.cluster.brokers[broker_id].broker.member.broker_epoch
 
-    def leader(self) -> ReplicatedPartition:
+    def leader(self) -> Partition:
         state = self.cluster.state(NAME)
         assert state is not None
         partition = self.cluster.brokers[state.leader].partition(NAME)

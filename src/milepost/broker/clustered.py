@@ -140,7 +140,6 @@ class ClusteredBroker(Broker):
         self.cluster = ToldCluster(self.node_id, FEATURE_LEVELS)
         self.logs.load_directories()
         self.logs.verifies_transactions = config.transaction_partition_verification_enable
-        self.replicas = ReplicaManager(self.logs, loop, self.node_id)
         self.member = Member(
             MemberSettings(
                 BrokerNode(tuple(endpoints), config.broker_rack),
@@ -167,6 +166,7 @@ class ClusteredBroker(Broker):
         )
         self.link = ControllerLink(self.cluster, peers, loop)
         self.fence = Fence(loop.monotonic, loop, config.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
+        self.replicas = ReplicaManager(self.logs, loop, self.node_id, self.fence.is_raised)
         self.replication_quotas = ReplicationQuotas(self.node_id, config, lambda: int(loop.monotonic() * 1000))
         self.fetchers = self._make_fetchers(peers, loop)
         self.isr_changes = CountedIsrChanges(self._isr_changer())
@@ -177,7 +177,6 @@ class ClusteredBroker(Broker):
             self.clock,
             lambda: self.config.replica_lag_time_max_ms,
             lambda: self.member.broker_epoch,
-            self.fence.is_raised,
         )
         self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
         self.leaving = Leaving(self.member, self.link, self.versions, loop)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.partition import Partition
-from milepost.replica.replicated import ReplicatedPartition
 
 HERE = -1
 
@@ -17,7 +16,7 @@ HERE = -1
 def nearest_replica(partition: Partition, rack: str, offset: int, leader_id: int, brokers: Mapping[int, BrokerInfo]) -> int:
     """The broker to read `offset` from; HERE where the leader is as good as any."""
     leader = brokers.get(leader_id)
-    if not isinstance(partition, ReplicatedPartition) or partition.leadership is None:
+    if partition.leadership is None:
         return HERE
     if leader is not None and leader.rack == rack:
         return HERE

@@ -15,8 +15,8 @@ from milepost.loop import Timers
 from milepost.replica.fetcher import Fetcher, FetcherSettings
 from milepost.replica.following import Following
 from milepost.replica.metadata import BrokerInfo
+from milepost.replica.partition import Partition
 from milepost.replica.peers import Peers
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.replication_quota import ReplicationQuota
 from milepost.topic_partition import TopicPartition
 
@@ -47,9 +47,9 @@ class Fetchers:
         self._quota = quota
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[TopicPartition, Fetcher] = {}
-        self._waiting: dict[TopicPartition, ReplicatedPartition] = {}
+        self._waiting: dict[TopicPartition, Partition] = {}
 
-    def follow(self, partition: ReplicatedPartition) -> None:
+    def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, from now on."""
         self.remove(partition.name)
         leader = self._brokers().get(partition.leader_id)

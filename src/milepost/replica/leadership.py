@@ -60,7 +60,39 @@ class IsrChanger(Protocol):
         """Whether a broker is alive and not about to leave."""
 
 
+class NoFollowers:
+    """The in-sync replicas of a leader that is the whole cluster: none can come, and none can leave."""
+
+    def propose(
+        self,
+        log: Log,
+        state: LeaderState,
+        isr: frozenset[int],
+        epochs: Mapping[int, int],
+        done: Callable[[Confirmed], object],
+    ) -> None:
+        raise AssertionError(f"{log.partition} has one replica: its in-sync replicas are what they were")
+
+    def may_join(self, broker_id: int) -> bool:
+        return False
+
+
 class Leadership:
+    __slots__ = (
+        "_changer",
+        "_epochs",
+        "_is_unheard",
+        "_proposed",
+        "broker_id",
+        "log",
+        "max_lag_ms",
+        "on_confirmed",
+        "remote",
+        "since_ms",
+        "start_offset",
+        "state",
+    )
+
     def __init__(self, log: Log, broker_id: int, state: LeaderState, changer: IsrChanger, now_ms: int, max_lag_ms: int):
         self.log = log
         self.broker_id = broker_id

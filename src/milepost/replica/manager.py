@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
+from milepost.log.log import Log
 from milepost.log.manager import LogManager
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.log.producer_state.verification import VerificationGuard
 from milepost.loop import Timers
 from milepost.metrics.topic_metrics import BrokerTopicMetrics
 from milepost.protocol.error_codes import ErrorCode
-from milepost.replica.partition import Partition
+from milepost.replica.partition import Partition, never
 from milepost.replica.purgatory import Purgatory
 from milepost.replica.refusals import count_refusal
 from milepost.topic_partition import TopicPartition
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class ReplicaManager:
-    def __init__(self, logs: LogManager, timers: Timers, node_id: int):
+    def __init__(self, logs: LogManager, timers: Timers, node_id: int, is_fenced: Callable[[], bool] = never):
         self.logs = logs
         self.node_id = node_id
+        self._is_fenced = is_fenced
         self.partitions: dict[TopicPartition, Partition] = {}
         self.purgatory = Purgatory(timers)
         # Those with appends that may not be answered before an fsync.
@@ -44,14 +46,18 @@ class ReplicaManager:
         return self.partitions.get(TopicPartition(topic, number))
 
     def host(self, name: TopicPartition, topic_id: bytes, topic_id_text: str | None = None) -> Partition:
-        """Serve a partition, with a new log if it has none yet."""
+        """Serve a partition that no other broker has, with a new log if it has none yet."""
         partition = self.partitions.get(name)
         if partition is None:
-            log = self.logs.create(name, topic_id=topic_id_text)
-            log.update_high_watermark(log.end_offset)
-            partition = self.partitions[name] = Partition(
-                log, topic_id, self.node_id, self.topic_metrics.of(name.topic), self
-            )
+            partition = self.add(self.logs.create(name, topic_id=topic_id_text), topic_id)
+            partition.lead_alone()
+        return partition
+
+    def add(self, log: Log, topic_id: bytes) -> Partition:
+        """A partition that neither leads nor follows yet."""
+        name = log.partition
+        partition = Partition(log, topic_id, self.node_id, self.topic_metrics.of(name.topic), self, self._is_fenced)
+        self.partitions[name] = partition
         return partition
 
     def drop(self, name: TopicPartition) -> None:

@@ -41,10 +41,8 @@ class Refused(NamedTuple):
 class RefusedBatches:
     def __init__(self, producers: ProducerStateManager):
         self._producers = producers
-        self._first: dict[int, Refused] = {}
-
-    def __len__(self) -> int:
-        return len(self._first)
+        self.first: dict[int, Refused] = {}
+        """Of each producer, by its id."""
 
     def note(self, batch: RecordBatch, error: PassingError) -> None:
         """A batch was refused, and its producer is told."""
@@ -53,19 +51,19 @@ class RefusedBatches:
             return
         first = self._before(batch)
         if first is not None:
-            self._first[producer_id] = first._replace(more=max(0, first.more - 1))
+            self.first[producer_id] = first._replace(more=max(0, first.more - 1))
             return
-        if len(self._first) >= MOST_PRODUCERS:
-            del self._first[next(iter(self._first))]
-        self._first[producer_id] = Refused(batch.producer_epoch, batch.base_sequence, error, BATCHES_KEPT - 1)
+        if len(self.first) >= MOST_PRODUCERS:
+            del self.first[next(iter(self.first))]
+        self.first[producer_id] = Refused(batch.producer_epoch, batch.base_sequence, error, BATCHES_KEPT - 1)
 
     def check(self, batch: RecordBatch) -> None:
         """Refuse a batch that was sent behind one that was refused. Asked twice of one batch, it says the same: `note` counts."""
-        if batch.producer_id not in self._first:
+        if batch.producer_id not in self.first:
             return
         first = self._before(batch)
         if first is None or not first.more:
-            del self._first[batch.producer_id]
+            del self.first[batch.producer_id]
             return
         raise type(first.error)(f"{first.error} (the batch with sequence {first.sequence} must come first)")
 
@@ -81,7 +79,7 @@ class RefusedBatches:
 
     def _before(self, batch: RecordBatch) -> Refused | None:
         """The batch before this one that was refused and is still missing."""
-        first = self._first.get(batch.producer_id)
+        first = self.first.get(batch.producer_id)
         if first is None or first.epoch != batch.producer_epoch or not is_behind(batch.base_sequence, first.sequence):
             return None
         known = self._producers.last_entry(batch.producer_id)

@@ -31,7 +31,6 @@ from milepost.replica.fetchers import Fetchers
 from milepost.replica.leadership import IsrChanger, LeaderState
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.replica")
@@ -52,7 +51,6 @@ class Roles:
         clock: Clock,
         max_lag_ms: Callable[[], int],
         broker_epoch: Callable[[], int],
-        is_fenced: Callable[[], bool] = lambda: False,
     ):
         self.replicas = replicas
         self.broker_id = replicas.node_id
@@ -61,11 +59,10 @@ class Roles:
         self.clock = clock
         self.max_lag_ms = max_lag_ms
         self.broker_epoch = broker_epoch
-        self.is_fenced = is_fenced
         self.is_leaving: Callable[[], bool] = lambda: False
         self.controller_epoch = 0
-        self.on_leader: Callable[[ReplicatedPartition], object] = lambda partition: None
-        self.on_follower: Callable[[ReplicatedPartition], object] = lambda partition: None
+        self.on_leader: Callable[[Partition], object] = lambda partition: None
+        self.on_follower: Callable[[Partition], object] = lambda partition: None
         self.on_stopped: Callable[[TopicPartition], object] = lambda name: None
 
     def refusal(self, controller_epoch: int, broker_epoch: int) -> int:
@@ -100,7 +97,7 @@ class Roles:
         if partition is not None and partition.log.is_failed:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None and state.leader_epoch <= partition.leader_epoch:
-            if state.leader_epoch == partition.leader_epoch and isinstance(partition, ReplicatedPartition):
+            if state.leader_epoch == partition.leader_epoch:
                 partition.confirm(leader_state(state))
                 self._advance(partition)
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -114,23 +111,13 @@ class Roles:
             return ErrorCode.INCONSISTENT_TOPIC_ID if getattr(error, "code", 0) == 103 else ErrorCode.UNKNOWN_SERVER_ERROR
         return ErrorCode.NONE
 
-    def _host(self, name: TopicPartition, topic_id: bytes) -> ReplicatedPartition:
+    def _host(self, name: TopicPartition, topic_id: bytes) -> Partition:
         partition = self.replicas.partitions.get(name)
         if partition is None:
             text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else None
             self._set_stray_aside(name, text)
             log = self.replicas.logs.create(name, topic_id=text)
-            partition = ReplicatedPartition(
-                log,
-                topic_id,
-                self.broker_id,
-                self.replicas.topic_metrics.of(name.topic),
-                self.clock,
-                self.replicas,
-                self.is_fenced,
-            )
-            self.replicas.partitions[name] = partition
-        assert isinstance(partition, ReplicatedPartition)
+            partition = self.replicas.add(log, topic_id)
         if partition.topic_id == NO_TOPIC_ID:
             partition.topic_id = topic_id
         return partition
@@ -149,7 +136,7 @@ class Roles:
             kept = logs.set_aside(name)
             logger.warning("%s: the log is of topic id %s, which is gone; it is kept as %s", name, found.topic_id, kept)
 
-    def _take_role(self, partition: ReplicatedPartition, state: Any) -> None:
+    def _take_role(self, partition: Partition, state: Any) -> None:
         told = leader_state(state)
         self.fetchers.remove(partition.name)
         was_leader = partition.is_leader
@@ -167,7 +154,7 @@ class Roles:
         # Producers that wait for other replicas, and consumers that wait for records: somebody else answers them now.
         self._wake(partition)
 
-    def _advance(self, partition: ReplicatedPartition) -> None:
+    def _advance(self, partition: Partition) -> None:
         """Without the replicas that are in sync no more, all others may have what is waited for."""
         if partition.leadership is not None and partition.leadership.advance(self.clock.now_ms()):
             self._wake(partition)
@@ -219,7 +206,7 @@ class Roles:
     def suspend(self) -> None:
         """Our registration is over: nothing is led before a controller says so in the next."""
         for partition in list(self.replicas.partitions.values()):
-            if isinstance(partition, ReplicatedPartition) and partition.is_leader:
+            if partition.is_leader:
                 partition.suspend()
                 self._wake(partition)
 
@@ -227,7 +214,7 @@ class Roles:
         """Followers that fell behind leave the in-sync replicas. To be called every half of `replica.lag.time.max.ms`."""
         now = self.clock.now_ms()
         for partition in list(self.replicas.partitions.values()):
-            if isinstance(partition, ReplicatedPartition) and partition.leadership is not None and not partition.is_suspended:
+            if partition.leadership is not None and not partition.is_suspended:
                 partition.leadership.check_lag(now)
 
 

@@ -16,13 +16,13 @@ from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from milepost.replica.purgatory import start_key
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
+    from milepost.replica.partition import Partition
 
 KEY = 21
 Wanted = DeleteRecordsRequest.Topic.Partition
@@ -32,12 +32,12 @@ Answer = DeleteRecordsResponse.Topic.Partition
 def handle(request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse | None]:
     broker = context.broker
     topics = (yield from delete_all(request, broker)).topics
-    waiting: dict[Hashable, tuple[ReplicatedPartition, Answer]] = {}
+    waiting: dict[Hashable, tuple[Partition, Answer]] = {}
     for topic in topics:
         for answer in topic.partitions:
             yield None
             partition = broker.replicas.partition_of(topic.name, answer.partition_index)
-            if not answer.error_code and isinstance(partition, ReplicatedPartition) and not is_everywhere(partition, answer):
+            if not answer.error_code and partition is not None and not is_everywhere(partition, answer):
                 waiting[start_key(partition.name)] = (partition, answer)
 
     def try_complete(key: Hashable) -> bool:
@@ -58,7 +58,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecord
     return DeleteRecordsResponse(topics=topics)
 
 
-def is_everywhere(partition: ReplicatedPartition, answer: Answer) -> bool:
+def is_everywhere(partition: Partition, answer: Answer) -> bool:
     return partition.leadership is not None and partition.leadership.low_watermark >= answer.low_watermark
 
 

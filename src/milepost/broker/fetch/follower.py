@@ -44,7 +44,6 @@ from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import start_key
 from milepost.replica.remote_replica import CachedPosition, RemoteReplica
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.segment.file_records import FileSlice
 
@@ -83,7 +82,6 @@ class Follower(PartitionReader):
     def check(self, each: FetchPartition, partition: Partition) -> Result | None:
         """Whether this leader knows the replica, and the replica's log is the beginning of its own. If so the fetch is recorded."""
         part, log = each.part, partition.log
-        assert isinstance(partition, ReplicatedPartition), "in a cluster every partition is one"
         leadership = partition.leadership
         if leadership is None:
             return refuse(part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -110,7 +108,7 @@ class Follower(PartitionReader):
         part, log = each.part, partition.log
         if part.fetch_offset == log.end_offset or self.must_wait_for(partition):
             return None
-        assert isinstance(partition, ReplicatedPartition) and partition.leadership is not None, "it was checked"
+        assert partition.leadership is not None, "it was checked"
         replica = partition.leadership.remote[self.replica_id]
         records = self.records(log, replica, part.fetch_offset, limit, must_have_one)
         if records is None or not len(records):
@@ -160,7 +158,7 @@ class Follower(PartitionReader):
         replica.cached_position = CachedPosition(log.end_offset, active, end) if is_all else None
         return found.records.read(found.position, found.size) if found.size <= SMALL else found
 
-    def record_fetch(self, partition: ReplicatedPartition, part: FetchRequest.Topic.Partition) -> None:
+    def record_fetch(self, partition: Partition, part: FetchRequest.Topic.Partition) -> None:
         """The follower has everything before the offset it asks for."""
         leadership = partition.leadership
         assert leadership is not None

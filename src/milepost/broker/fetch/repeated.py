@@ -20,7 +20,6 @@ from milepost.broker.slices import at_once
 from milepost.loop import Timer
 from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
-from milepost.replica.replicated import ReplicatedPartition
 
 if TYPE_CHECKING:
     from milepost.net.request import Request
@@ -41,7 +40,7 @@ def remember(body: FetchRequest, context: FetchContext, broker: LeaderBroker) ->
         before.leave()
     if session is None or named is None or named is not last:
         return
-    if all(isinstance(each.partition, ReplicatedPartition) for each in session.partitions()):
+    if all(each.partition is not None for each in session.partitions()):
         repeated = RepeatedFollowerFetch(body, context, broker, session, named)
         if repeated.is_like(context.request):
             connection["fetch"] = repeated
@@ -166,7 +165,7 @@ class RepeatedFollowerFetch:
         if now_ms - self._others_recorded_ms >= OTHERS_MS:
             self._others_recorded_ms = now_ms
             for each in self._others:
-                assert isinstance(each.partition, ReplicatedPartition)
+                assert each.partition is not None
                 self._follower.record_fetch(each.partition, each.part)
 
     # Waiting: in the purgatory from one fetch to the next, with one timer for all of them.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.internal_topics.coordinators import Coordinating, Coordinators
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.replica.manager import ReplicaManager
+    from milepost.replica.partition import Partition
 
 COMMITTED_YET_SECONDS = 0.01
 
@@ -34,17 +34,16 @@ class ClusterCoordinators(Coordinators):
         """Those that are led already: this may come long after the controller's word. Also when nothing may be done with them just now,
         because ZooKeeper has to be asked first: nobody says again that they are led."""
         for partition in list(self._broker.replicas.partitions.values()):
-            if isinstance(partition, ReplicatedPartition):
-                self._load_committed(partition, partition.leader_epoch)
+            self._load_committed(partition, partition.leader_epoch)
 
-    def leads(self, partition: ReplicatedPartition) -> None:
+    def leads(self, partition: Partition) -> None:
         if partition.name.topic in (self._broker.offsets_topic.name, self._broker.transactions_topic.name):
             if self._groups is None:
                 self.make()
             else:
                 self._load_committed(partition, partition.leader_epoch)
 
-    def _load_committed(self, partition: ReplicatedPartition, leader_epoch: int) -> None:
+    def _load_committed(self, partition: Partition, leader_epoch: int) -> None:
         leadership = partition.leadership
         if leadership is None or partition.leader_epoch != leader_epoch or not partition.is_hosted:
             return
