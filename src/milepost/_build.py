@@ -25,7 +25,7 @@ COMPILED = (
     "milepost.record.key_partitions",
     "milepost.log.cleaning.offset_map",
     "milepost.log.quick_append",
-    "milepost.broker.produce_shortcut",
+    "milepost.broker.produce.frames",
 )
 
 

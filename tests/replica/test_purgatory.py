@@ -40,7 +40,7 @@ def test_completes_once_when_its_key_allows(purgatory, turns):
     purgatory.check("b")
     purgatory.check("b")
     turns.advance(2)
-    assert (waiter.completed, len(purgatory), purgatory.is_watched) == (1, 0, False)
+    assert (waiter.completed, len(purgatory), bool(purgatory.watchers)) == (1, 0, False)
 
 
 def test_completes_when_its_time_is_up(purgatory, turns):
@@ -49,7 +49,7 @@ def test_completes_when_its_time_is_up(purgatory, turns):
     assert waiter.completed == 0
     turns.advance(0.2)
     purgatory.check("a")
-    assert (waiter.completed, purgatory.is_watched) == (1, False)
+    assert (waiter.completed, bool(purgatory.watchers)) == (1, False)
 
 
 class Watcher:
@@ -77,7 +77,7 @@ def test_watcher_is_told_until_it_has_enough(purgatory):
     purgatory.check("b")
     purgatory.check("a")
     assert watcher.told == ["a", "b", "a", "b"]
-    assert not purgatory.is_watched
+    assert not purgatory.watchers
 
 
 def test_watcher_counts_while_it_waits_and_can_be_forgotten(purgatory):
@@ -90,4 +90,4 @@ def test_watcher_counts_while_it_waits_and_can_be_forgotten(purgatory):
     purgatory.forget(watcher)
     purgatory.forget(watcher)
     purgatory.check("a")
-    assert (watcher.told, purgatory.is_watched) == ([], False)
+    assert (watcher.told, bool(purgatory.watchers)) == ([], False)

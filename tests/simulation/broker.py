@@ -216,7 +216,7 @@ class SimulatedBroker:
             answer(decoded)
 
         channel = self._channels.setdefault(caller, SimulatedChannel(*caller))
-        self.broker.dispatcher.handle(SimulatedRequest(channel, frame[4:], answered))  # type: ignore[arg-type]
+        SimulatedRequest(channel, frame, answered).hand_on(self.broker.dispatcher.handle)
 
     def _told(self, name: str, request: Any, response: Any) -> None:
         self.world.note(f"{self.name} is told by {request.controller_id}: {told(name, request)} -> {response.error_code}")

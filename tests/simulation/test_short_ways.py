@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from milepost.broker import dispatch
 from milepost.broker.fetch.follower import Follower
 from milepost.broker.fetch.repeated import RepeatedFollowerFetch
-from milepost.broker.remembered_produce import AwaitedAnswer, RememberedProduces
+from milepost.broker.produce.frame_answers import FrameAnswer
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
 from milepost.replica.partition import Partition
@@ -41,13 +42,15 @@ def test_fetches_of_followers_that_are_remembered(monkeypatch):
 
 def test_batches_that_all_replicas_must_have(monkeypatch):
     taken = []
-    wait = AwaitedAnswer.wait
-    monkeypatch.setattr(AwaitedAnswer, "wait", lambda self, broker, seconds: taken.append(wait(self, broker, seconds)))
+    finish = FrameAnswer.finish
+    monkeypatch.setattr(FrameAnswer, "finish", lambda self, request: taken.append(finish(self, request)))
     seeds = range(1, 7)
     expected = [run(seed).fingerprint for seed in seeds]
-    monkeypatch.setattr(RememberedProduces, "handle", lambda self, request, broker: False)
-    assert [run(seed).fingerprint for seed in seeds] == expected
     assert len(taken) > 100
+    taken.clear()
+    monkeypatch.setattr(dispatch, "ProduceFrames", lambda *given: None)
+    assert [run(seed).fingerprint for seed in seeds] == expected
+    assert not taken
 
 
 def started(**settings: Any) -> Cluster:

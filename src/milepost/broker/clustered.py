@@ -301,7 +301,7 @@ class ClusteredBroker(Broker):
         """A follower of ours has more, or knows more to be committed."""
         self.replicas.topic_metrics.replication_bytes_in += size
         purgatory = self.replicas.purgatory
-        if purgatory.is_watched:
+        if purgatory.watchers:
             partition = self.replicas.partitions.get(name)
             if partition is not None:
                 purgatory.check(partition.committed_key)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.broker import apis, inter_broker
 from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.context import Context
-from milepost.broker.remembered_produce import RememberedProduces
+from milepost.broker.produce.frames import ProduceFrames
 from milepost.broker.slices import Slices, Work
 from milepost.errors import MilepostError, TooManyElements
 from milepost.protocol import frames, headers
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
-    from milepost.protocol.messages import ProduceRequest
 
 logger = logging.getLogger("milepost.broker")
 
@@ -69,14 +68,13 @@ class Dispatcher:
         self.authorizer = authorizer
         self.served = dict(served_apis() if served is None else served)
         self._handlers: dict[int, ApiHandler] = {}
-        self._remembered = RememberedProduces()
+        # Who is asked for nothing may write to every topic: the others go by way of the guards.
+        self._produce_frames = ProduceFrames(broker, self._give_up) if authorizer.allows_everything else None
         self.slices: Slices[Context] = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
         try:
-            if self._remembered.handle(request, self.broker):
-                return
             header = headers.read_request_header(request.frame)
             api = self.served.get(header.api_key)
             if api is None or not api.serves(header.api_version) or self._is_forged(header, request):
@@ -90,7 +88,7 @@ class Dispatcher:
                 return
             request.meter = self._meter(api, header.api_version, body)
             if header.api_key == PRODUCE:
-                self.remember(request, body, header.api_version)
+                request.channel.fast_path = self._produce_frames  # more of the kind will follow
         except MilepostError as error:
             request.close(str(error))
             return
@@ -106,11 +104,6 @@ class Dispatcher:
                 self._handled(response, context)
         except Exception:
             self.failed(context)
-
-    def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
-        """Expect more of the kind, if none of them has to ask."""
-        if self.authorizer.allows_everything:
-            self._remembered.remember(request, body, version, self.broker)
 
     def _decoding(self, api: Api, header: headers.RequestHeader, context: Context) -> Work[None]:
         request = context.request

@@ -6,8 +6,7 @@ changes nothing, and it runs before the log is touched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.errors import InvalidRecord, RecordTooLarge
 from milepost.log.producer_state.producer_entry import AppendOrigin
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 CLIENT, RAFT_LEADER = AppendOrigin.CLIENT, AppendOrigin.RAFT_LEADER
 
 
-@dataclass(slots=True)
-class AppendInfo:
-    """The answer to an append. Offsets are -1 when nothing was appended."""
+class AppendInfo(NamedTuple):
+    """The answer to an append. Offsets are -1 when nothing was appended. A tuple and not a dataclass: one is made for every batch."""
 
     first_offset: int
     last_offset: int

@@ -164,9 +164,10 @@ class Log(EndingLog):
         """Move the high watermark to `offset`, within the log."""
         if offset < 0:
             raise InvalidArgument(f"{self.directory}: high watermark {offset} is negative")
-        self.high_watermark = min(max(offset, self.start_offset), self.end_offset)
-        self.producers.on_high_watermark_updated(self.high_watermark)
-        return self.high_watermark
+        start, end = self.start_offset, self.end_offset
+        self.high_watermark = high_watermark = start if offset < start else end if offset > end else offset
+        self.producers.on_high_watermark_updated(high_watermark)
+        return high_watermark
 
     def increment_start(self, offset: int) -> bool:
         """Forget everything below `offset`. Whether that changed anything."""

@@ -35,6 +35,7 @@ i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.uchar])
 
 IS_COMPILED = cython.compiled
+_new = tuple.__new__
 HEADER_SIZE = cython.declare(cython.longlong, 61)
 MAX_INT = cython.declare(cython.longlong, 2**31 - 1)
 CODEC_MASK = cython.declare(cython.longlong, 7)
@@ -101,7 +102,10 @@ def _append_new(log, data, octets, size, leader_epoch):
         if not _append_stamped(log, data, octets, size):
             return None
         last_offset = offset + _int32(octets, 23)
-        return AppendInfo(offset, last_offset, _int64(octets, 35), last_offset, -1, log.start_offset, leader_epoch, size)
+        # Without its `__new__`, which is written in Python.
+        return _new(
+            AppendInfo, (offset, last_offset, _int64(octets, 35), last_offset, -1, log.start_offset, leader_epoch, size, False)
+        )
     finally:
         _stamp(octets, 0, epoch_sent)
 

@@ -14,9 +14,9 @@ from milepost.net.owed_answers import Owed, OwedAnswers
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
+    from milepost.net.fast_path import FastPath
     from milepost.net.outgoing import Outgoing
     from milepost.net.output_budget import OutputBudget
-    from milepost.net.shortcut import Shortcut
 
 MOST_BUFFERS = 64  # of one gathering write; the kernel takes up to 1024
 
@@ -57,6 +57,7 @@ class Channel(FrameInput):
         "_out",
         "answered",
         "broker_id",
+        "fast_path",
         "fd",
         "frame_bytes",
         "frame_since",
@@ -73,7 +74,6 @@ class Channel(FrameInput):
         "owed",
         "processor",
         "reserved",
-        "shortcut",
         "state",
         "stuck_since",
     )
@@ -105,7 +105,7 @@ class Channel(FrameInput):
         # Which broker of the cluster the peer has proven to be.
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.
-        self.shortcut: Shortcut | None = None
+        self.fast_path: FastPath | None = None
         self.owed: OwedAnswers[PendingRequest] = OwedAnswers()
         self._out: deque[memoryview | FileSlice] = deque()
         self.out_bytes = 0
@@ -123,7 +123,7 @@ class Channel(FrameInput):
                     self._out.append(memoryview(piece))
                     self.processor.output.waiting += size
 
-    def send_at_once(self, answers: bytes | bytearray) -> bool:
+    def send_now(self, answers: bytes | bytearray) -> bool:
         """Send what nothing waits before; whether all of it went. What did not go is queued."""
         try:
             sent = 0 if self._out else self.sock.send(answers)

@@ -27,10 +27,10 @@ from milepost.net.output_budget import OutputBudget
 from milepost.net.refusals import Refusals
 from milepost.net.request import Request
 from milepost.net.request_channel import PooledRequestChannel, RequestChannel
-from milepost.net.shortcut import Bunch
 from milepost.net.slow_peers import reason_to_close
 
 if TYPE_CHECKING:
+    from milepost.net.fast_path import FastPath
     from milepost.net.outgoing import Outgoing
 
 logger = logging.getLogger("milepost.net")
@@ -75,7 +75,6 @@ class Processor:
         self.is_reading = True
         # Handlers run on threads of their own.
         self.is_pooled = isinstance(requests, PooledRequestChannel)
-        self._takes_shortcuts = not self.is_pooled and between_requests is None
 
     # Connections.
 
@@ -191,18 +190,17 @@ class Processor:
                 if now > start + PASS_SECONDS:
                     is_late = True
                     break
-                if channel.shortcut is not None and self._takes_shortcuts:
-                    if not self._take_shortcut(channel):
+                received_at = now or self.loop.monotonic()
+                now = 0.0 if channel.fast_path is None else self._take_fast_path(channel, channel.fast_path, received_at)
+                if not now:
+                    frame = channel.next_frame(self.max_request_bytes)
+                    if frame is None:
                         break
-                    now = self.loop.monotonic()
-                frame = channel.next_frame(self.max_request_bytes)
-                if frame is None:
-                    break
-                channel.mute = MUTED  # as the table says; looking it up costs more than the rest of this loop
-                request = Request(channel, frame, now or self.loop.monotonic())
-                self.requests.submit(request)
-                # What was answered by now was answered a moment ago: one look at the clock serves both.
-                now = request.answered_at
+                    channel.mute = MUTED  # as the table says; looking it up costs more than the rest of this loop
+                    request = Request(channel, frame, received_at)
+                    self.requests.submit(request)
+                    # What was answered by now was answered a moment ago: one look at the clock serves both.
+                    now = request.answered_at
                 if self._between_requests is not None:
                     self._between_requests()
                     now = 0.0
@@ -222,35 +220,33 @@ class Processor:
         self._flush(channel)
         return is_full and not channel.out_bytes and channel.has_input
 
-    def _take_shortcut(self, channel: Channel) -> bool:
-        """Whether the connection is still there."""
-        monotonic = self.loop.monotonic
-        received_at = monotonic()
-        until = received_at + PASS_SECONDS
-        while channel.shortcut is not None and channel.out_bytes < MOST_WAITING_OUTPUT and received_at < until:
-            shortcut, (view, start, end) = channel.shortcut, channel.waiting_input
-            try:
-                at, count, answers = shortcut.run(view, start, end, self.max_request_bytes)
-            except Exception:
-                # A bug of ours, which ends as in a handler.
-                logger.exception("a request from %s failed", channel.peer)
-                self._refuse(channel, "a request could not be handled; the log of the broker says why")
-                return False
-            if count:
-                channel.skip_input(at)
-                handled_at = monotonic()
-                if channel.send_at_once(answers):
-                    shortcut.meter.count_bunch(count, at - start, received_at, handled_at, monotonic())
-                else:
-                    channel.answered.append(Bunch(count, at - start, received_at, handled_at, shortcut.meter))
-            if at == end:
-                return True
-            other = shortcut.other(view, at, end)
-            if other is None or (other is shortcut and not count):
-                return True
-            channel.shortcut = other
-            received_at = monotonic()
-        return True
+    def _take_fast_path(self, channel: Channel, fast_path: FastPath, received_at: float) -> float:
+        """When the requests that it took were handled; 0 if it took none."""
+        view, start, end = channel.waiting_input
+        if start == end or self.is_pooled:
+            return 0.0
+        # One at a time where others have their turn between two requests, or where answers to earlier ones are still owed.
+        is_alone = self._between_requests is not None or bool(channel.owed)
+        taken = fast_path.take(view, start, end, self.max_request_bytes, is_alone)
+        if taken is None:
+            return 0.0
+        channel.skip_input(taken.end)
+        now = self.loop.monotonic()
+        if taken.requests:
+            handled_at = now
+            if not taken.answers or channel.send_now(taken.answers):
+                now = self.loop.monotonic()
+                taken.meter.count_pipelined(taken.requests, taken.size, received_at, handled_at, now)
+            else:
+                taken.wait(received_at, handled_at)
+                channel.answered.append(taken)
+        if taken.last is not None:
+            channel.mute = MUTED
+            request = Request(channel, NO_BYTES, received_at)
+            request.size = taken.last.size
+            taken.last.finish(request)
+            now = request.answered_at or now
+        return now
 
     # Memory.
 

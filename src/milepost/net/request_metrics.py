@@ -106,9 +106,8 @@ class RequestMeter:
             self._uncounted = uncounted - 1
             self._measure(request, sent_at, 1)
 
-    def count_bunch(self, count: int, size: int, received_at: float, handled_at: float, sent_at: float) -> None:
-        """The answers to a bunch of requests of `size` bytes in all have gone, which were handled in one go and without an error."""
-        self.successes += count
+    def count_pipelined(self, count: int, size: int, received_at: float, handled_at: float, sent_at: float) -> None:
+        """The answers to several requests of `size` bytes in all have gone, which were handled in one go."""
         stands_for = count
         if handled_at - received_at <= LONG_SECONDS:
             stands_for += self._uncounted

@@ -88,9 +88,14 @@ class ReplicaManager:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
         is_more_committed = partition.advance()
-        self.count_appends(partition, 1, size, records)
-        if is_more_committed:
-            self.purgatory.check(partition.committed_key)
+        topic = partition.topic_metrics
+        topic.produce_requests += 1
+        topic.bytes_in += size
+        topic.messages_in += records
+        if self.purgatory.watchers:
+            self.purgatory.check(partition.name)
+            if is_more_committed:
+                self.purgatory.check(partition.committed_key)
 
     def refused(self, partition: Partition, data: ReadableBuffer, error: MilepostError) -> None:
         count_refusal(error, data, partition.topic_metrics, self.topic_metrics)
@@ -152,12 +157,3 @@ class ReplicaManager:
             done(errors)
 
         self.purgatory.wait(list(waiting), try_complete, complete, seconds)
-
-    def count_appends(self, partition: Partition, requests: int, size: int, records: int) -> None:
-        """Something was appended: count it, and wake whoever waits for it."""
-        topic = partition.topic_metrics
-        topic.produce_requests += requests
-        topic.bytes_in += size
-        topic.messages_in += records
-        if self.purgatory.is_watched:
-            self.purgatory.check(partition.name)

@@ -67,19 +67,15 @@ class Purgatory:
     def __init__(self, timers: Timers):
         self._timers = timers
         # In the order in which they came; a dict because one that is done leaves from anywhere.
-        self._watchers: dict[Hashable, dict[Watcher, None]] = {}
+        self.watchers: dict[Hashable, dict[Watcher, None]] = {}
 
     def __len__(self) -> int:
         return len(self.waiting())
 
     def waiting(self) -> list[Watcher]:
         """Each of those that wait, once."""
-        watchers = {id(each): each for watchers in self._watchers.values() for each in watchers if each.is_waiting}
+        watchers = {id(each): each for watchers in self.watchers.values() for each in watchers if each.is_waiting}
         return list(watchers.values())
-
-    @property
-    def is_watched(self) -> bool:
-        return bool(self._watchers)
 
     def wait(
         self, keys: Sequence[Hashable], try_complete: Callable[[Hashable], bool], complete: Callable[[], object], seconds: float
@@ -93,12 +89,12 @@ class Purgatory:
     def watch(self, watcher: Watcher) -> None:
         """Tell it of every change of its keys, until it says that this is enough or is forgotten."""
         for key in watcher.keys:
-            self._watchers.setdefault(key, {})[watcher] = None
+            self.watchers.setdefault(key, {})[watcher] = None
 
     def check(self, key: Hashable) -> None:
         """Something about the key changed."""
-        if key in self._watchers:
-            for waiting in list(self._watchers[key]):
+        if key in self.watchers:
+            for waiting in list(self.watchers[key]):
                 if waiting.attempt(key):
                     self.forget(waiting)
 
@@ -114,8 +110,8 @@ class Purgatory:
 
     def forget(self, watcher: Watcher) -> None:
         for key in watcher.keys:
-            watchers = self._watchers.get(key)
+            watchers = self.watchers.get(key)
             if watchers is not None:
                 watchers.pop(watcher, None)
                 if not watchers:
-                    del self._watchers[key]
+                    del self.watchers[key]

@@ -100,7 +100,7 @@ def test_a_fetch_that_is_done_is_forgotten_under_every_partition(consumer, broke
     produce(wire, 1)
     answer(consumer)
     purgatory = broker.replicas.purgatory
-    assert on_loop(broker, lambda: (len(purgatory), purgatory.is_watched)) == (0, False)
+    assert on_loop(broker, lambda: (len(purgatory), bool(purgatory.watchers))) == (0, False)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

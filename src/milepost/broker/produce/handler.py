@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.broker.produce.admission import NO_GUARDS, admitted
 from milepost.broker.produce.partition_answers import (
+    NOT_ANSWERED,
     PartitionData,
     PartitionResponse,
     known_topic,
+    missing_partition,
     refuse_topic,
     refused_partition,
+    unacknowledged,
 )
-from milepost.broker.produce.pending import PendingProduce
+from milepost.broker.produce.pending import PendingProduce, has_to_wait
 from milepost.broker.slices import Work
 from milepost.codec.compression import Codec
 from milepost.errors import MilepostError, NotEnoughReplicas
@@ -92,9 +95,7 @@ def finish(
     if failed is None:
         context.no_response()
     else:
-        context.close(
-            f"a produce request with acks=0 failed with error {failed.error_code}, which only a closed connection can tell"
-        )
+        context.close(NOT_ANSWERED.format(failed.error_code))
     return None
 
 
@@ -103,7 +104,7 @@ def answered(
 ) -> ProduceResponse | None:
     """The response; or nothing, when it has to wait."""
     broker, for_all = context.broker, request.acks == ALL
-    if not broker.replicas.unflushed and not (for_all and any(each.has_followers for each, _, _ in done)):
+    if not has_to_wait(broker.replicas, (partition for partition, _, _ in done), for_all):
         return response
     for topic in request.topic_data:
         for part in topic.partition_data:
@@ -112,7 +113,7 @@ def answered(
     def answer(errors: dict[TopicPartition, int]) -> None:
         for partition, _, part in done:
             if partition.name in errors:
-                part.error_code, part.base_offset = errors[partition.name], -1
+                unacknowledged(part, errors[partition.name])
         context.answer(response)
 
     appended = [(partition, end_offset) for partition, end_offset, _ in done]
@@ -160,7 +161,7 @@ class Appends:
         replicas = context.broker.replicas
         partition = replicas.partition(name)
         if partition is None:
-            return self._missing(name)
+            return missing_partition(name, context.broker)
         error_code = self._refused.get(name) or check_records(records, request, context)
         if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
             partition.note_refused(records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
@@ -171,7 +172,7 @@ class Appends:
             examined = yield from self._examiner.examining(partition.log, records, self._budget)
             partition = replicas.partition(name)
             if partition is None:
-                return self._missing(name)
+                return missing_partition(name, context.broker)
         try:
             info = partition.append(records, guard=self._guards.get(name), examined=examined, for_all=request.acks == ALL)
         except MilepostError as error:
@@ -185,13 +186,6 @@ class Appends:
         )
         self.done.append((partition, info.last_offset + 1, response))
         return response
-
-    def _missing(self, name: TopicPartition) -> PartitionResponse:
-        broker = self._context.broker
-        missing = broker.missing_partition(name)
-        # As in Kafka a produce of its topic, if there is such a partition elsewhere.
-        broker.replicas.topic_metrics.of(name.topic).produce_requests += missing == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return PartitionResponse(index=name.partition, error_code=missing, base_offset=-1)
 
 
 def good_for(examined: Examined | None, partition: Partition) -> bool:

@@ -10,7 +10,7 @@ another client's request, a fetch of a follower, a timer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.protocol.error_codes import ErrorCode
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from milepost.replica.manager import ReplicaManager
     from milepost.replica.partition import Partition
     from milepost.topic_partition import TopicPartition
+
+
+def has_to_wait(replicas: ReplicaManager, appended: Iterable[Partition], for_all: bool) -> bool:
+    """Whether a request whose batches these took may have to wait; `for_all`: for the in-sync replicas too."""
+    return bool(replicas.unflushed) or (for_all and any(partition.has_followers for partition in appended))
 
 
 class PendingProduce:

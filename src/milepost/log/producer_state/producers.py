@@ -48,6 +48,8 @@ class ProducerStateManager:
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
         self._transactions = Transactions()
+        # Called for every batch.
+        self.on_high_watermark_updated = self._transactions.drop_completed_below
         self._verifications: dict[int, VerificationEntry] = {}
         self._files = SnapshotFiles(directory, disk)
 
@@ -110,9 +112,6 @@ class ProducerStateManager:
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction starts that is open, or whose marker the high watermark has not passed."""
         return self._transactions.first_unstable_offset
-
-    def on_high_watermark_updated(self, high_watermark: int) -> None:
-        self._transactions.drop_completed_below(high_watermark)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self.producers.get(producer_id)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from milepost.broker import remembered_produce
+from milepost.broker import dispatch
 from milepost.broker.broker import Broker
+from milepost.broker.produce import handler
 from milepost.codec.compression import Codec
 from milepost.protocol import frames
 from milepost.protocol.messages import FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest
@@ -28,14 +29,12 @@ PRODUCE = 0
 VERSIONS = [3, 4, 5, 7, 8, 9, 11, 12]
 
 
-@pytest.fixture(params=["compiled", "pure", "remembered", "plain"])
+@pytest.fixture(params=["compiled", "pure", "handler"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param in ("compiled", "pure"):
-        module = twin("milepost.broker.produce_shortcut", request.param)
-        monkeypatch.setattr(remembered_produce, "ProduceShortcut", module.ProduceShortcut)
-    monkeypatch.setattr(remembered_produce, "IS_COMPILED", request.param in ("compiled", "pure"))
-    if request.param == "plain":
-        monkeypatch.setattr(remembered_produce.RememberedProduces, "handle", lambda *_: False)
+    if request.param == "handler":
+        monkeypatch.setattr(dispatch, "ProduceFrames", lambda *given: None)
+    else:
+        monkeypatch.setattr(dispatch, "ProduceFrames", twin("milepost.broker.produce.frames", request.param).ProduceFrames)
     return request.param
 
 
@@ -90,11 +89,13 @@ def test_many_requests_at_once_get_their_offsets_in_order(client, version):
     assert len(stored(client)) == 61
 
 
-def test_shortcut_is_there_when_it_should_be(way, client, served):
-    answers(client, [request_of(batch(b"first")), request_of(batch(b"second"))])
-    processors = served.server.processors
-    channels = on_loop(served, lambda: [channel for processor in processors for channel in processor.channels.values()])
-    assert any(channel.shortcut is not None for channel in channels) == (way in ("compiled", "pure"))
+def test_way_is_the_one_that_is_meant(way, client, served, monkeypatch):
+    answers(client, [request_of(batch(b"first"))])
+    handled = []
+    handle = handler.finish
+    monkeypatch.setattr(handler, "finish", lambda *given: handled.append(given) or handle(*given))
+    answers(client, [request_of(batch(b"second"))] * 3)
+    assert len(handled) == (3 if way == "handler" else 0)
 
 
 def test_odd_ones_between_do_not_hold_up_the_others(client):
@@ -201,11 +202,14 @@ def test_acks_that_nobody_knows_are_refused_each_time(client, acks):
 def test_error_of_ours_ends_that_connection_and_no_other(client, served, monkeypatch, caplog):
     assert answers(client, [request_of(batch(b"first"))] * 2) == [(70, 0, 0), (71, 0, 1)]
 
-    def count_appends(*_: object) -> None:
+    appended = served.replicas.appended
+
+    def fail(*given: object) -> None:
+        appended(*given)
         raise ValueError("planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(served.replicas, "count_appends", count_appends)
+        patch.setattr(served.replicas, "appended", fail)
         with pytest.raises(ConnectionError):
             answers(client, [request_of(batch(b"second"))] * 3)
     (record,) = [record for record in caplog.records if record.exc_info]
@@ -226,16 +230,6 @@ def test_frame_beyond_the_largest_request_ends_the_connection(way, brokers):
             answers(wire, [request_of(batch(b"x" * 5000))])
     with Wire(broker.bootstrap_servers) as wire:
         assert stored(wire) == [b"small"] * 3
-
-
-def test_producers_with_long_names_cost_no_memory_that_stays(client, served):
-    for name in range(50):
-        long = f"{name:03d}" * 10_000
-        for each in (long, "c"):
-            client.socket.sendall(frames.encode_request(PRODUCE, 9, 1, each, request_of(batch(b"x"))))
-            client.read_frame()
-    kept = on_loop(served, lambda: list(served.dispatcher._remembered._known))
-    assert [len(prefix) < 100 for prefix in kept] == [True]
 
 
 def test_what_was_answered_is_counted(client, served):

@@ -1,0 +1,556 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Produce requests read straight from where they were received: the way in for plain ones, of any number of partitions, many in one go.
+
+A frame as it lies in the receive buffer. `len` is an integer (2 bytes in front of a string, else 4), since version 9 a varint of one more:
+
+    size (4) · api key (2) · version (2) · correlation id (4) · client id: len (2), text · tags since 9
+    transactional id: len, text · acks (2) · timeout (4) · topics: len, for each
+        name: len, text; since 13 its id (16) · partitions: len, for each
+            index (4) · records: len, one batch · tags since 9
+        tags since 9
+    tags since 9
+
+A pass goes over the frames at the start of the buffer. Each is read first, which touches nothing: plain is one whose partitions are here
+and are named once, with a whole batch of magic 2 for each that is quickly looked at (`log/examination`), in no transaction or in one that
+is open in its log, without tagged fields. Meanwhile its answer is written, all but the numbers. Then every batch goes to
+`Partition.append`, as from the handler, and what that refuses is that partition's error (`frame_answers`). The first frame that is not
+plain ends the pass, and goes to the handler as it came.
+
+What is looked up is remembered for one pass. Nothing is kept from one to the next, nor shared between connections: whoever may not write,
+or not any more, is asked like everybody else; a new topic, or a new leader, is there at once.
+
+Compiled (Cython in pure-Python mode) reading costs a fraction of a microsecond. The same tests run on the plain twin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.produce.frame_answers import Answering, FailedFrame, FrameAnswer
+from milepost.errors import MilepostError
+from milepost.log.append_info import CLIENT
+from milepost.log.examination import QUICK_BYTES
+from milepost.log.validation import TakesLong
+from milepost.net.fast_path import PipelinedRequests
+
+try:
+    import cython
+except ImportError:
+    from milepost.codec import no_cython as cython
+
+if cython.compiled:
+    from cython.cimports.milepost.codec.octets import int32_at, int64_at
+else:
+    # Also where Cython is installed: its own stand-ins for C types make plain Python several times slower.
+    from milepost.codec import no_cython as cython
+    from milepost.codec.octets import int32_at, int64_at
+
+if TYPE_CHECKING:
+    from milepost.broker.parts import Parts
+    from milepost.broker.produce.frame_answers import Failed
+
+i64 = cython.typedef(cython.longlong)
+Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
+Bytes = cython.typedef(cython.pointer[cython.uchar])
+
+FIRST_VERSION = cython.declare(cython.longlong, 3)
+LAST_VERSION = cython.declare(cython.longlong, 13)
+LOG_START_SINCE = cython.declare(cython.longlong, 5)
+ZSTD_SINCE = cython.declare(cython.longlong, 7)
+RECORD_ERRORS_SINCE = cython.declare(cython.longlong, 8)
+FLEXIBLE_SINCE = cython.declare(cython.longlong, 9)
+TOPIC_ID_SINCE = cython.declare(cython.longlong, 13)
+
+HEADER_SIZE = cython.declare(cython.longlong, 61)
+CODEC_MASK = cython.declare(cython.longlong, 7)
+TRANSACTIONAL_FLAG = cython.declare(cython.longlong, 0x10)
+ZSTD = cython.declare(cython.longlong, 4)
+QUICK_SIZE = cython.declare(cython.longlong, QUICK_BYTES + 61)
+
+# Of one pass, so that other connections have their turn, and of one request: the handler lets them in between its partitions.
+MOST_PARTITIONS_IN_A_PASS = cython.declare(cython.longlong, 500)
+MOST_PARTITIONS = cython.declare(cython.longlong, 100)
+MOST_UNPACKED = cython.declare(cython.longlong, 4 << 20)
+ANSWER_SIZE = cython.declare(cython.longlong, 8192)
+LARGEST_PART = cython.declare(cython.longlong, 40)
+"""Bytes of an answer that are said about one partition; no more of what stands before and behind them."""
+SMALLEST_FRAME = cython.declare(cython.longlong, 16)
+
+# What a length may say besides.
+NULL = cython.declare(cython.longlong, -1)
+BAD = cython.declare(cython.longlong, -2)
+
+
+class ProduceFrames:
+    """The fast path of produce requests (`net/fast_path`), for connections whose clients may write to every topic."""
+
+    __slots__ = ("_answering", "_broker", "_failed", "_scratch")
+
+    def __init__(self, broker: Parts, failed: Failed):
+        """`failed` is told, inside of the `except`, of a request that ends as in its handler, and what it was."""
+        self._broker = broker
+        self._failed = failed
+        self._answering: dict[int, Answering] = {}
+        self._scratch: bytearray | None = bytearray(ANSWER_SIZE)
+
+    def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
+        # A pass may begin within another one: whoever was woken by an append goes on with its own requests.
+        scratch, self._scratch = self._scratch, None
+        reader: FrameReader = FrameReader.__new__(FrameReader)
+        if not reader.starts(self._broker, view, at, end, bytearray(ANSWER_SIZE) if scratch is None else scratch):
+            self._scratch = scratch
+            return None
+        answering = self._answering.get(reader.version)
+        if answering is None:
+            meter = self._broker.request_metrics.meter("Produce", reader.version)
+            answering = self._answering[reader.version] = Answering(self._broker, meter, self._failed)
+        taken = _pass(reader, answering, at, most, alone)
+        self._scratch = scratch
+        return taken
+
+
+@cython.cclass
+class Topic:
+    """What a pass has looked up of a topic."""
+
+    name: object
+    partitions: dict
+
+    def __init__(self, name):
+        self.name = name
+        self.partitions = {}
+
+
+@cython.cclass
+class Here:
+    """And of a partition that is here."""
+
+    partition: object
+    log: object
+    keeps_codec: cython.bint
+
+    def __init__(self, partition):
+        self.partition = partition
+        self.log = partition.log
+        self.keeps_codec = partition.log.validator.keeps_codec
+
+
+@cython.cclass
+class FrameReader:
+    """Reads frames of one version, one after the other, writes their answers, and appends their batches."""
+
+    _broker: object
+    _replicas: object
+    _topics: dict
+    """What this pass has looked up: by name or id, its name and its partitions by number."""
+    _view: object
+    _octets: Octets
+    _end: i64
+    _size: i64
+    _at: i64
+    version: i64
+    _is_flexible: cython.bint
+    _is_transactional: cython.bint
+    _budget: object
+    _bytes: Bytes
+    _timeout_ms: i64
+    _used: i64
+    stop: i64
+    """Where the frame ends that was read last."""
+    acks: i64
+    batches: list
+    """Of that frame: partition, batch, what was found out about it, and where its numbers stand in the answer."""
+    _outcomes: list
+    """What became of each; the error where it was refused, None where the partition was gone."""
+    waits: cython.bint
+    _answer: object
+    unpacked: i64
+    """Bytes that were decompressed in this pass."""
+
+    @cython.cfunc
+    @cython.locals(at=i64, end=i64)
+    @cython.returns(cython.bint)
+    def starts(self, broker, view, at, end, scratch):
+        """Whether the frame that starts there may be a produce request of a version that is known here."""
+        octets: cython.const[cython.uchar][::1] = view
+        if end - at < SMALLEST_FRAME or octets[at + 4] or octets[at + 5] or octets[at + 6]:
+            return False
+        self.version = octets[at + 7]
+        if self.version < FIRST_VERSION or self.version > LAST_VERSION:
+            return False
+        self._octets = cython.address(octets[0]) if cython.compiled else view
+        answer: cython.uchar[::1] = scratch
+        self._bytes = cython.address(answer[0]) if cython.compiled else scratch
+        self._answer = scratch
+        self._broker = broker
+        self._replicas = broker.replicas
+        self._topics = {}
+        self._view = view
+        self._end = end
+        self._is_flexible = self.version >= FLEXIBLE_SINCE
+        self.stop = self.unpacked = 0
+        return True
+
+    # Reading. Each of these moves `_at` behind what it has read.
+
+    @cython.cfunc
+    @cython.locals(at=i64, most=i64, size=i64)
+    @cython.returns(cython.bint)
+    def read(self, at, most):
+        """Whether a plain request of this version starts there, all of it: what it is is in the fields."""
+        octets = self._octets
+        if self._end - at < SMALLEST_FRAME:
+            return False
+        size = int32_at(octets, at)
+        if size < SMALLEST_FRAME or size > most or size > self._end - at - 4:
+            return False
+        self._size = size
+        self.stop = at + 4 + size
+        if int32_at(octets, at + 4) != self.version:
+            return False  # or another API
+        self._at = at + 12
+        self._budget = None
+        self.batches = []
+        _copy(self._bytes, 4, octets, at + 8, 4)
+        self._used = 8
+        if self._is_flexible:
+            self._put_byte(0)
+        if not self._read_head() or not self._read_topics() or not self._has_no_tags() or self._at != self.stop:
+            return False
+        _put_number(self._bytes, self._used, 0, 4)  # no throttling
+        self._used += 4
+        if self._is_flexible:
+            self._put_byte(0)
+        _put_number(self._bytes, 0, self._used - 4, 4)
+        return len(self.batches) == 1 or len({batch[0] for batch in self.batches}) == len(self.batches)
+
+    @cython.cfunc
+    @cython.locals(size=i64)
+    @cython.returns(cython.bint)
+    def _read_head(self):
+        size = int16_at(self._octets, self._at)  # the client id's, in every version
+        self._at += 2
+        if size < NULL or not self._is_text(size) or not self._has_no_tags():
+            return False
+        size = self._length(2)
+        if size < NULL or not self._is_text(size):
+            return False
+        self._is_transactional = size != NULL
+        if self.stop - self._at < 6:
+            return False
+        self.acks = int16_at(self._octets, self._at)
+        self._timeout_ms = int32_at(self._octets, self._at + 2)
+        self._at += 6
+        return -1 <= self.acks <= 1
+
+    @cython.cfunc
+    @cython.locals(topics=i64, partitions=i64, size=i64)
+    @cython.returns(cython.bint)
+    def _read_topics(self):
+        topics = self._length(4)
+        if topics < 1:
+            return False
+        self._put_length(topics, 4)
+        while topics > 0:
+            topics -= 1
+            size = 16 if self.version >= TOPIC_ID_SINCE else self._length(2)
+            if size < 1 or self.stop - self._at < size or ANSWER_SIZE - self._used < size + LARGEST_PART:
+                return False
+            topic: Topic = self._topic(size)
+            partitions = BAD if topic is None else self._length(4)
+            if partitions < 1:
+                return False
+            self._put_length(partitions, 4)
+            while partitions > 0:
+                partitions -= 1
+                if not self._read_partition(topic):
+                    return False
+            if self._is_flexible:
+                self._put_byte(0)
+            if not self._has_no_tags():
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.locals(size=i64, at=i64)
+    def _topic(self, size):
+        """Its name and partitions, as far as they were asked for in this pass; None if there is none that clients may write to."""
+        at = self._at
+        key = self._octets[at : at + size] if cython.compiled else bytes(self._octets[at : at + size])
+        topic = self._topics.get(key)
+        if topic is None:
+            cluster = self._broker.cluster
+            # Names are ASCII.
+            known = cluster.topic_by_id(key) if self.version >= TOPIC_ID_SINCE else cluster.topics.get(key.decode("latin-1"))
+            if known is None or known.is_internal:
+                return None
+            topic = self._topics[key] = Topic(known.name)
+        if self.version < TOPIC_ID_SINCE:
+            self._put_length(size, 2)
+        _copy(self._bytes, self._used, self._octets, at, size)
+        self._used += size
+        self._at = at + size
+        return topic
+
+    @cython.cfunc
+    @cython.locals(index=i64, size=i64, start=i64)
+    @cython.returns(cython.bint)
+    def _read_partition(self, topic: Topic):
+        if self.stop - self._at < 4 or len(self.batches) >= MOST_PARTITIONS or ANSWER_SIZE - self._used < 2 * LARGEST_PART:
+            return False
+        index = int32_at(self._octets, self._at)
+        self._at += 4
+        size = self._length(4)
+        start = self._at
+        if size <= HEADER_SIZE or size > self.stop - start:
+            return False
+        here: Here = topic.partitions.get(index)
+        if here is None:
+            partition = self._replicas.partition_of(topic.name, index)
+            if partition is None or not partition.is_hosted:
+                return False
+            here = topic.partitions[index] = Here(partition)
+        data = self._view[start : start + size]
+        self._at = start + size
+        if not self._is_plain(here.log, start, size):
+            return False
+        examined = None
+        if self._octets[start + 22] & CODEC_MASK or size > QUICK_SIZE or not here.keeps_codec:
+            examined = self._examine(here.log, data)
+            if examined is None:
+                return False
+        self.batches.append((here.partition, data, examined, self._put_partition(index)))
+        return self._has_no_tags()
+
+    @cython.cfunc
+    @cython.locals(start=i64, size=i64, flags=i64)
+    @cython.returns(cython.bint)
+    def _is_plain(self, log, start, size):
+        """Of the records of a partition: one whole batch that this version may bring, in no transaction or in one that is open."""
+        octets = self._octets
+        if octets[start + 16] != 2 or int32_at(octets, start + 8) + 12 != size:
+            return False
+        flags = octets[start + 22]
+        if flags & CODEC_MASK == ZSTD and self.version < ZSTD_SINCE:
+            return False
+        if not flags & TRANSACTIONAL_FLAG:
+            return not self._is_transactional
+        return self._is_transactional and log.producers.has_open_transaction(
+            int64_at(octets, start + 43), int16_at(octets, start + 51)
+        )
+
+    @cython.cfunc
+    @cython.locals(before=i64)
+    def _examine(self, log, data):
+        """What is found out about a batch that cannot be appended as it is without a look; None if that takes long."""
+        examiner = self._broker.record_examiner
+        if self._budget is None:
+            self._budget = examiner.budget(self._size)
+        before = self._budget.left
+        try:
+            return examiner.examine_now(log, data, self._budget)
+        except TakesLong:
+            return None
+        finally:
+            self.unpacked += before - self._budget.left
+
+    @cython.cfunc
+    @cython.locals(width=i64, size=i64, shift=i64, at=i64, octet=i64)
+    @cython.returns(i64)
+    def _length(self, width):
+        """NULL, or less, for what has none; less as well if it is cut, or takes more bytes than a length needs."""
+        at = self._at
+        if self._is_flexible:
+            size = shift = 0
+            while at < self.stop and shift < 28:
+                octet = self._octets[at]
+                at += 1
+                size |= (octet & 0x7F) << shift
+                if octet < 0x80:
+                    self._at = at
+                    return size - 1
+                shift += 7
+            return BAD
+        if self.stop - at < width:
+            return BAD
+        self._at = at + width
+        return int16_at(self._octets, at) if width == 2 else int32_at(self._octets, at)
+
+    @cython.cfunc
+    @cython.locals(size=i64, at=i64, end=i64, octet=i64)
+    @cython.returns(cython.bint)
+    def _is_text(self, size):
+        """Whether that many bytes are here, and UTF-8; fewer than none are fine."""
+        at = self._at
+        if size <= 0:
+            return True
+        if self.stop - at < size:
+            return False
+        end = self._at = at + size
+        octet = 0
+        while at < end:
+            octet |= self._octets[at]
+            at += 1
+        if octet < 0x80:
+            return True
+        try:
+            str(self._view[end - size : end], "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    def _has_no_tags(self):
+        """Of a struct that may have tagged fields: whether it has none."""
+        if not self._is_flexible:
+            return True
+        if self._at >= self.stop or self._octets[self._at] != 0:
+            return False
+        self._at += 1
+        return True
+
+    # Writing the answer: there is room for what is written.
+
+    @cython.cfunc
+    @cython.locals(value=i64)
+    @cython.returns(cython.void)
+    def _put_byte(self, value):
+        self._bytes[self._used] = value
+        self._used += 1
+
+    @cython.cfunc
+    @cython.locals(value=i64, width=i64)
+    @cython.returns(cython.void)
+    def _put_length(self, value, width):
+        if not self._is_flexible:
+            _put_number(self._bytes, self._used, value, width)
+            self._used += width
+            return
+        value += 1
+        while value > 0x7F:
+            self._put_byte(value & 0x7F | 0x80)
+            value >>= 7
+        self._put_byte(value)
+
+    @cython.cfunc
+    @cython.locals(index=i64, numbers_at=i64)
+    @cython.returns(i64)
+    def _put_partition(self, index):
+        """Where its numbers are to stand: base offset, log append time, log start offset."""
+        _put_number(self._bytes, self._used, index, 4)
+        _put_number(self._bytes, self._used + 4, 0, 2)  # no error
+        numbers_at = self._used + 6
+        self._used = numbers_at + (24 if self.version >= LOG_START_SINCE else 16)
+        if self._is_flexible:
+            self._put_length(0, 4)  # errors of records
+            self._put_length(NULL, 2)  # the sentence
+            self._put_byte(0)
+        elif self.version >= RECORD_ERRORS_SINCE:
+            self._put_length(0, 4)
+            self._put_length(NULL, 2)
+        return numbers_at
+
+    # Appending.
+
+    @cython.cfunc
+    @cython.locals(numbers_at=i64)
+    @cython.returns(cython.bint)
+    def append(self):
+        """Append what was read; whether that is all, so that the answer is complete."""
+        for_all: cython.bint = self.acks == -1
+        with_start: cython.bint = self.version >= LOG_START_SINCE
+        is_all: cython.bint = True
+        self._outcomes = outcomes = []
+        for partition, data, examined, numbers_at in self.batches:
+            outcome = None
+            # Whoever was woken by a batch before this one may have deleted a topic.
+            if partition.is_hosted:
+                try:
+                    outcome = info = partition.append(data, CLIENT, None, examined, for_all)
+                    _put_number(self._bytes, numbers_at, info.first_offset, 8)
+                    _put_number(self._bytes, numbers_at + 8, info.log_append_time, 8)
+                    if with_start:
+                        _put_number(self._bytes, numbers_at + 16, info.log_start_offset, 8)
+                    if for_all and partition.has_followers:
+                        is_all = False
+                except MilepostError as error:
+                    outcome = error
+                    is_all = False
+            else:
+                is_all = False
+            outcomes.append(outcome)
+        return is_all and not self._replicas.unflushed
+
+    @cython.cfunc
+    def answer(self):
+        """Of a request that was only appended."""
+        return self._answer[: self._used]
+
+    @cython.cfunc
+    def other_answer(self, answering):
+        partitions = [batch[0] for batch in self.batches]
+        return FrameAnswer(
+            answering, self._size, self.acks, self._timeout_ms, partitions, self._outcomes, bytes(self._answer[: self._used])
+        )
+
+
+@cython.cfunc
+@cython.locals(reader=FrameReader, at=i64, most=i64, alone=cython.bint, start=i64, requests=i64, partitions=i64)
+def _pass(reader, answering, at, most, alone):
+    """The requests that were taken; None if there was none."""
+    start = at
+    requests = partitions = 0
+    last = None
+    answers = bytearray()
+    try:
+        while partitions < MOST_PARTITIONS_IN_A_PASS and reader.unpacked < MOST_UNPACKED and reader.read(at, most):
+            if not reader.append() or alone:
+                answer = reader.other_answer(answering)
+                if alone or answer.is_last:
+                    last = answer
+                    break
+                answers += answer.counted()
+            elif reader.acks:
+                answers += reader.answer()
+                answering.meter.successes += len(reader.batches)
+            requests += 1
+            partitions += len(reader.batches)
+            at = reader.stop
+    except Exception as error:
+        last = FailedFrame(answering, max(0, reader.stop - at - 4), error)
+    if last is None and not requests:
+        return None
+    return PipelinedRequests(
+        at if last is None else max(at, reader.stop), requests, at - start - 4 * requests, answers, answering.meter, last
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.locals(octets=Octets, at=i64)
+@cython.returns(i64)
+def int16_at(octets, at):
+    return ((octets[at] ^ 0x80) - 0x80) * 256 + octets[at + 1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.locals(target=Bytes, at=i64, value=i64, width=i64, index=i64)
+@cython.returns(cython.void)
+def _put_number(target, at, value, width):
+    """Big-endian."""
+    for index in range(width):
+        target[at + width - 1 - index] = value >> 8 * index & 0xFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.locals(target=Bytes, at=i64, octets=Octets, start=i64, size=i64, index=i64)
+@cython.returns(cython.void)
+def _copy(target, at, octets, start, size):
+    for index in range(size):
+        target[at + index] = octets[start + index]
