@@ -203,7 +203,10 @@ def test_errors_of_ours_come_first_and_short(spark: SparkSession, tmp_path: Path
     empty = spark.read.format("milepost").option("path", str(tmp_path / "empty"))
     assert "empty: there is no partition in it; name a data directory" in said(lambda: empty.load().count())
     table = f"TABLE t USING milepost OPTIONS (path '{data}', subscribe 't')"
-    assert "write CREATE TEMPORARY VIEW" in said(lambda: spark.sql(f"CREATE {table}"))
+    assert "read CREATE TEMPORARY VIEW" in said(lambda: spark.sql(f"CREATE {table}"))
+    forgotten = "neither path nor kafka.bootstrap.servers is given; if this is a table made by CREATE TABLE … USING milepost: "
+    assert forgotten in said(lambda: spark.read.format("milepost").load().count())
+    assert forgotten in said(lambda: spark.sql(f"CREATE {table} AS SELECT 'v' AS value"))
     spark.sql(f"CREATE {table.replace('TABLE t', 'TEMPORARY VIEW t_view')}")
     assert spark.sql("SELECT COUNT(*) FROM t_view").collect()[0][0] > 1000
 

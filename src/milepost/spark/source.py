@@ -39,7 +39,7 @@ class MilepostDataSource(DataSource):
         options = OptionMap(self.options)
         with said_first():
             if options.keys() >= TABLE_PROPERTIES:
-                refuse_table()
+                refuse_table("CREATE TABLE … USING milepost")
             return Columns.of(choice(options, "view", VIEWS), flag(options, "includeHeaders", False)).ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -48,8 +48,7 @@ class MilepostDataSource(DataSource):
         from milepost.spark.worker_errors import said_first
 
         with said_first():
-            if not self.options:
-                refuse_table()
+            self.ensure_options()
             options = SourceOptions.parse(self.options, streaming=False)
             columns = chosen_columns(schema, options.view)
         if options.pushdown:
@@ -74,6 +73,7 @@ class MilepostDataSource(DataSource):
         from milepost.spark.worker_errors import said_first
 
         with said_first():
+            self.ensure_options()
             return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -83,13 +83,18 @@ class MilepostDataSource(DataSource):
         with said_first():
             return stream_writer(self.options, schema, overwrite)
 
+    def ensure_options(self) -> None:
+        """A query without any may have forgotten them, or is one of a table."""
+        if not self.options:
+            refuse_table("neither path nor kafka.bootstrap.servers is given; if this is a table made by CREATE TABLE … USING milepost")
 
-def refuse_table() -> NoReturn:
+
+def refuse_table(what: str) -> NoReturn:
     from milepost.errors import InvalidArgument
 
     raise InvalidArgument(
-        "CREATE TABLE … USING milepost: Spark does not give a table's OPTIONS to the source when the table is read; write "
-        "CREATE TEMPORARY VIEW … USING milepost OPTIONS (path '…', subscribe '…'), or SELECT … FROM … WITH (path = '…')"
+        f"{what}: Spark does not give a table's OPTIONS to the source; read CREATE TEMPORARY VIEW … USING milepost OPTIONS "
+        "(path '…', subscribe '…'), or SELECT … FROM … WITH (path = '…'), and write with df.write.format(\"milepost\").option(\"path\", …)"
     )
 
 

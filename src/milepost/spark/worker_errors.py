@@ -20,7 +20,6 @@ from milepost.errors import MilepostError
 
 HIDES_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 """PySpark's own switch (`pyspark.util.handle_worker_exception`). A process whose error is sent is not used again."""
-FLUSH_FAILED = "PySpark daemon failed to flush the output"
 
 
 @contextmanager
@@ -33,22 +32,14 @@ def said_first() -> Iterator[None]:
 
 
 class _WithoutBrokenPipes:
-    """Standard error without the message about a connection that was closed on purpose."""
+    """Standard error without what is written because a connection was closed on purpose."""
 
     def __init__(self, stream: Any):
         self._stream = stream
-        self._left_out = False
 
     def write(self, text: str) -> int:
-        if text.startswith(FLUSH_FAILED) and "BrokenPipeError" in text:
-            self._left_out = True
-            return len(text)
-        # `print` writes the end of its line by itself.
-        if self._left_out and text == "\n":
-            self._left_out = False
-            return 1
-        self._left_out = False
-        return int(self._stream.write(text))
+        # Spark's process prints while it handles the error, as one text or line by line, which depends on its version and settings.
+        return len(text) if isinstance(sys.exc_info()[1], BrokenPipeError) else int(self._stream.write(text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -14,7 +14,8 @@ from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.topic_partition import TopicPartition
-from tests.spark.logs import NOW, many_batches, write_log
+from tests.spark.logs import NOW, Batch, many_batches, write_log
+from tests.spark.rows import read_tasks
 
 T0 = TopicPartition("t", 0)
 
@@ -80,6 +81,17 @@ def test_most_records_per_task_are_kept_to_the_offset(data: Path) -> None:
     splits = plan(data, maxRecordsPerPartition=100)
     assert all(sum(each.size for each in split.ranges) <= 100 for split in splits)
     assert offsets_of(splits) == [(0, 0, 1800), (1, 0, 90)]
+
+
+@pytest.mark.parametrize(("least", "tasks"), [(1, 1), (2, 2), (7, 7), (25, 25), (40, 25)])
+def test_hint_of_tasks_holds_for_a_log_without_an_index_entry_too(tmp_path: Path, least: int, tasks: int) -> None:
+    write_log(tmp_path, steps=[Batch(tuple(b"v%d" % number for number in range(10)))] * 2)
+    write_log(tmp_path, partition=1, steps=[Batch((b"a", b"b", b"c", b"d", b"e"))])
+    splits = plan(tmp_path, minPartitions=least)
+    assert len(splits) == tasks
+    assert offsets_of(splits) == [(0, 0, 20), (1, 0, 5)]
+    values = sorted(row["value"] for task in read_tasks({"path": tmp_path, "minPartitions": least}) for row in task)
+    assert values == sorted([b"v%d" % number for number in range(10)] * 2 + [b"a", b"b", b"c", b"d", b"e"])
 
 
 def test_share_is_two_tasks_a_core_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from milepost.spark.pipeline.continuing import settle
 from milepost.spark.pipeline.definition import Pipeline, read_pipeline
 from milepost.spark.pipeline.run import plan, run
 from milepost.spark.pipeline.state import PipelineState
+from milepost.spark.pipeline.written import write_once
+from tests.spark.logs import Batch, write_log
 from tests.spark.rows import read_rows
 
 if TYPE_CHECKING:
@@ -140,6 +143,38 @@ def test_what_is_adopted_must_be_clear(tmp_path: Path) -> None:
     assert state.loaded == {"load events to b": {"a.json": 1}}
     with pytest.raises(InvalidArgument, match=r"'laod' is no stage of p; is load .* meant|'laod' is no stage of p; there are"):
         settled(pipeline, restart=["laod"])
+
+
+# What a batch transform has written, and what makes it write again.
+
+
+def test_rows_are_written_again_only_for_what_changed(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, LOAD, BATCH)
+    state = settled(pipeline)
+
+    def written(pipeline: Pipeline, number: int) -> bool:
+        state.run += 1
+        stage = pipeline.stages[1]
+        state.note(stage.name, ends={"visits": {"0": 7}})
+
+        def append(commit: str) -> None:
+            assert commit.endswith(f":{number}")
+            write_log(tmp_path / "data", "counted", 0, [Batch((b"row",))])
+
+        return write_once(pipeline, stage, stage.settings["to"][0], "topic counted", state, append)
+
+    assert written(pipeline, 1)
+    assert not written(pipeline, 1)
+    # Whoever removes the topic wants it made anew.
+    shutil.rmtree(tmp_path / "data" / "counted-0")
+    assert written(pipeline, 2)
+    assert not written(pipeline, 2)
+    # What earlier runs have appended goes with the first run that replaces.
+    replacing = pipeline_of(tmp_path, LOAD, BATCH.replace("counted}", "counted, mode: replace}"))
+    assert written(replacing, 3)
+    assert [row["offset"] for row in read_rows({"path": tmp_path / "data", "subscribe": "counted"})] == [1]
+    assert not written(replacing, 3)
+    assert not written(pipeline, 3)
 
 
 # State of the first version, by numbers.

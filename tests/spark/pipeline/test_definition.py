@@ -23,7 +23,7 @@ data: data
 stages:
   - load: {from: events, topic: t}
   - transform: {read: {v: {topic: t, schema: "a int"}}, sql: "SELECT * FROM v", to: [{parquet: out}, {topic: u, key: a}]}
-  - report: {to: out/report.html}
+  - report: {to: report.html}
 """
 
 
@@ -37,7 +37,7 @@ def test_paths_are_relative_to_the_file():
     load, transform, report = pipeline.stages
     assert load.settings["from"] == "/base/events"
     assert transform.settings["to"] == [{"parquet": "/base/out"}, {"topic": "u", "key": "a"}]
-    assert report.settings["to"] == "/base/out/report.html"
+    assert report.settings["to"] == "/base/report.html"
     assert [stage.title for stage in pipeline.stages] == ["1 load", "2 transform", "3 report"]
 
 
@@ -64,11 +64,11 @@ def test_sql_may_be_a_file(tmp_path):
         ("key: a}", "key: a, mode: again}", r"stage 2 \(transform\): to, mode is 'again'; replace or append is possible"),
         ("parquet: out}", "parquet: out, mode: append}", "to, mode is append; a Parquet directory is replaced as a whole"),
         ("sql:", "stream: true, mode: append, sql:", r"stage 2 \(transform\): mode is append; a stream writes what is new, and has none"),
-        ("from: events", "name: a=b, from: events", "stage 1: name is 'a=b'; a text without = is expected"),
+        ("from: events", "name: a=b, from: events", r"stage 1 \(load\): name is 'a=b'; a text without = is expected"),
         (
-            "  - report: {to: out/report.html}",
+            "  - report: {to: report.html}",
             "  - load: {from: ./events, topic: t, format: csv}",
-            "stages 1 and 3 are both called 'load events to t'; give each a name of its own",
+            r"p\.yml:7: stage 3 \(load\): is called 'load events to t', as stage 1 is; give each a name of its own",
         ),
         ("stages:", "stages: {", "not YAML"),
     ],
@@ -97,6 +97,10 @@ stages:
   - verify:
   - export: {topic: w, to: 5, partitions: true}
   - [report]
+  - transform: {read: {my-view: t, 1: {topic: t/u, schema: x}}, sql: q, to: [x, {topic: a b, parquet: o}, {}, {parquet: o, key: k}]}
+  - load: {from: more, topic: ., name: a=b}
+  - load: {from: more, topic: m}
+  - load: {from: ./more, topic: m}
 """
 
 
@@ -110,16 +114,60 @@ def test_all_mistakes_are_told_in_one_go_each_with_its_line():
         "p.yml:6: stage 2 (load): sort is 'yes'; true or false is expected",
         "p.yml:7: stage 3 (transform): read is ['v']; a mapping from views to topics is expected",
         "p.yml:7: stage 3 (transform): sql is 5; a query, or the name of a .sql file is expected",
+        "p.yml:11: stage 4 (transform): to, key is for topics, and this is a Parquet directory",
         "p.yml:12: stage 4 (transform): stream is 'no'; true or false is expected",
         "p.yml:13: stage 5 (transform): watermark, w is no view; there are v",
         "p.yml:14: stage 6 (export): by is 'week'; hour, date or none is possible",
         "p.yml:14: stage 6 (export): format is 'iceberg'; parquet or delta is possible",
+        "p.yml:14: stage 6 (export): to is lake, where stage 4 writes already; name another place",
+        "p.yml:15: stage 7 (export): to is lake, where stage 4 writes already; name another place",
         "p.yml:16: stage 8 (export): topic stands there twice",
-        "p.yml:16: stage 8 (export): to is ./lake, where stage 7 writes already; name another place",
+        "p.yml:16: stage 8 (export): to is ./lake, where stage 4 writes already; name another place",
         "p.yml:18: stage 10 (export): to is 5; a text is expected",
         "p.yml:18: stage 10 (export): partitions is unknown",
         "p.yml:19: stage 11: one kind of stage is expected, such as load: {...}",
+        "p.yml:20: stage 12 (transform): read, my-view is 'my-view'; the name of a view, of letters, digits and _, is expected",
+        'p.yml:20: stage 12 (transform): read, my-view is \'t\'; a mapping such as {topic: visits, schema: "user string"} is expected',
+        "p.yml:20: stage 12 (transform): read, 1 is 1; the name of a view, of letters, digits and _, is expected",
+        "p.yml:20: stage 12 (transform): read, 1, topic is 't/u'; a topic's name holds only letters, digits, '.', '_' and '-'",
+        "p.yml:20: stage 12 (transform): to is 'x'; {parquet: DIRECTORY} or {topic: NAME} is expected",
+        "p.yml:20: stage 12 (transform): to either parquet or topic is expected",
+        "p.yml:20: stage 12 (transform): to, topic is 'a b'; a topic's name holds only letters, digits, '.', '_' and '-'",
+        "p.yml:20: stage 12 (transform): to either parquet or topic is expected",
+        "p.yml:20: stage 12 (transform): to, key is for topics, and this is a Parquet directory",
+        "p.yml:21: stage 13 (load): topic is '.'; a topic's name cannot be '.' or '..'",
+        "p.yml:21: stage 13 (load): name is 'a=b'; a text without = is expected",
+        "p.yml:23: stage 15 (load): is called 'load more to m', as stage 14 is; give each a name of its own, such as "
+        "load: {name: load 15, ...}: what is kept of a stage goes by it",
     ]
+
+
+REPLACING_DIRECTORIES = """
+name: p
+data: lake/data
+stages:
+  - load: {from: events, topic: t}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{parquet: .}, {parquet: lake}, {parquet: events}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, to: [{parquet: out}]}
+  - transform: {read: {v: {topic: t, schema: "a int"}}, sql: q, stream: true, to: [{parquet: stream}]}
+  - export: {topic: t, to: out/t}
+  - export: {topic: t, to: lake/data}
+  - export: {topic: t, to: stream/t}
+"""
+
+
+def test_directory_that_is_replaced_holds_nothing_else():
+    with pytest.raises(PipelineMistakes) as caught:
+        parse(REPLACING_DIRECTORIES.replace("{parquet: .}, ", ""))
+    assert list(caught.value.lines) == [
+        "p.yml:6: stage 2 (transform): to, parquet is lake, where the log is; name another place",
+        "p.yml:6: stage 2 (transform): to, parquet is events, where what stage 1 loads is; name another place",
+        "p.yml:9: stage 5 (export): to is out/t, in a directory that stage 3 replaces as a whole; name another place",
+        "p.yml:10: stage 6 (export): to is lake/data, where the log is; name another place",
+        "p.yml:10: stage 6 (export): to is lake/data, in a directory that stage 2 replaces as a whole; name another place",
+    ]
+    with pytest.raises(PipelineMistakes, match=r"parquet is \., where the pipeline's own state is; name another place"):
+        parse(REPLACING_DIRECTORIES)
 
 
 UNDOING_EACH_OTHER = """
@@ -181,7 +229,7 @@ def test_plan_says_what_would_be_done_and_changes_nothing(tmp_path):
     assert lines == [
         f"1 load: 1 new json files in {tmp_path}/events to topic t in {tmp_path}/data",
         f"2 transform: SQL over t (not there yet) to {tmp_path}/out, topic u",
-        f"3 report: report to {tmp_path}/out/report.html",
+        f"3 report: report to {tmp_path}/report.html",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["events", "p.yml"]
 

@@ -66,18 +66,20 @@ name: p
 data: data
 stages:
   - transform: {read: {v: {topic: t, schema: "a int"}}, sql: SELECT nope FROM v, to: [{topic: u}]}
+  - export: {topic: t, to: lake, by: week}
 """
 
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("arguments", [["--dry-run"], []])
-def test_nobody_hears_of_spark_and_its_jvm_but_the_sentence(tmp_path: Path, arguments: list[str]) -> None:
+def test_nobody_hears_of_spark_and_its_jvm_but_all_mistakes_in_one_go(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "p.yml").write_text(WRONG_COLUMN)
     command = [sys.executable, "-m", "milepost.cli", "pipeline", "run", str(tmp_path / "p.yml"), *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_PATIENCE, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith(f"milepost: {tmp_path}/p.yml:5: stage 1 (transform): sql: [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
+    form, query = ran.stderr.splitlines()
+    assert form == f"milepost: {tmp_path}/p.yml:6: stage 2 (export): by is 'week'; hour, date or none is possible"
+    assert query.startswith(f"milepost: {tmp_path}/p.yml:5: stage 1 (transform): sql: [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
 
 
 def test_schemas_and_queries_are_checked_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:

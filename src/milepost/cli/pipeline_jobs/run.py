@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ from milepost.codec.text import shown
 from milepost.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from milepost.spark.pipeline.definition import Pipeline
+    from milepost.spark.pipeline.definition import Stage
 
 # The hours of tables are those of the log and of the export.
 UTC = {"spark.sql.session.timeZone": "UTC"}
@@ -41,19 +41,21 @@ def command(
 
     A run that was killed is gone on with by the next one, at the stage that did not finish; after that, a run takes what is new.
     """
-    from milepost.spark.pipeline.definition import read_pipeline
-    from milepost.spark.pipeline.queries import has_queries
+    from milepost.spark.pipeline.definition import MistakesOfForm, read_pipeline
     from milepost.spark.pipeline.run import plan, run
 
-    pipeline = read_pipeline(file)
     write = line_writer()
 
     def tell(line: str) -> None:
         write(json.dumps({"type": "plan" if dry_run else "stage", "what": line}) if as_json else shown(line))
 
+    try:
+        pipeline = read_pipeline(file)
+    except MistakesOfForm as wrong:
+        _check(wrong.stages, wrong.lines, master, dict(conf), tell)
+        raise
     if dry_run:
-        if has_queries(pipeline):
-            _check(pipeline, master, dict(conf), tell)
+        _check(pipeline.stages, (), master, dict(conf), tell)
         for line in plan(pipeline, restart=restart, adopt=adopt):
             tell(line)
         return
@@ -67,14 +69,18 @@ def command(
         write(shown(f"{pipeline.name}: run {done.number} is done; state and evidence are in {pipeline.work}"))
 
 
-def _check(pipeline: Pipeline, master: str | None, conf: dict[str, str], tell: Callable[[str], None]) -> None:
+def _check(
+    stages: Sequence[Stage], before: Sequence[str], master: str | None, conf: dict[str, str], tell: Callable[[str], None]
+) -> None:
     """Schemas and queries, which only Spark can judge. A plan without Java or PySpark says that they were not looked at."""
-    from milepost.spark.pipeline.queries import check_queries
+    from milepost.spark.pipeline.queries import check_queries, has_queries
 
+    if not has_queries(stages):
+        return
     try:
-        spark = quiet_session(master, f"milepost pipeline {pipeline.name}", {**UTC, **conf})
+        spark = quiet_session(master, "milepost pipeline", {**UTC, **conf})
     except InvalidConfiguration as missing:
         tell(f"schemas and queries were not checked: {missing}")
         return
     with plain_errors():
-        check_queries(spark, pipeline)
+        check_queries(spark, stages, before)

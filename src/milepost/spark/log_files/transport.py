@@ -249,6 +249,10 @@ class LogFilesTransport(Transport):
                 break
             # Pieces are cut where the index allows it, and what is left of a share may hold the next one.
             share = max(share * 3 // 4, 1)
+        if len(tasks) < (options.min_partitions or 0):
+            # The index offers no more places to cut at: a small log, or large batches. Several tasks then look through the same bytes.
+            divided = divide(ranges, options.min_partitions, options.max_records_per_partition)
+            tasks = max(tasks, [[piece] for piece, _ in self._pieces(listing, divided)], key=len)
         settings = ReadSettings(
             tuple(self.disk.resolve(path) for path in options.paths),
             options.read_committed,

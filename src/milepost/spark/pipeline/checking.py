@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from milepost.spark.paths import is_below
 from milepost.spark.pipeline.file_schema import APPEND, REPLACE, STAGES, TOP, Mistake, Path, nearest
 from milepost.spark.pipeline.yaml_lines import YamlText
+
+Stages = Sequence[tuple[str, Mapping[str, Any], Path]]
+"""Kind, what is right of the settings, and the keys that lead there."""
 
 
 def mistakes(content: Any, base: str = "") -> Iterator[Mistake]:
@@ -18,8 +22,7 @@ def mistakes(content: Any, base: str = "") -> Iterator[Mistake]:
         yield from top
         return
     yield from (each for each in top if len(each[0]) < 2)
-    written: dict[str, int] = {}
-    right: list[tuple[str, Mapping[str, Any], Path]] = []
+    understood: list[tuple[str, Mapping[str, Any], Path]] = []
     for number, given in enumerate(stages):
         path: Path = ("stages", number)
         if not isinstance(given, dict) or len(given) != 1:
@@ -32,62 +35,96 @@ def mistakes(content: Any, base: str = "") -> Iterator[Mistake]:
         below = (*path, kind)
         wrong = list(STAGES[kind].mistakes({} if settings is None and not STAGES[kind].needed else settings, below))
         yield from wrong
-        if not wrong and kind == "transform":
-            yield from _in_transform(settings, below)
-        if not wrong:
-            yield from _written_twice(kind, settings or {}, number, below, written, base)
-            right.append((kind, settings or {}, below))
-    yield from _replaced_beside_others(right)
+        right = right_part(settings, below, {path for path, _ in wrong})
+        if kind == "transform":
+            yield from _in_transform(right, below)
+        understood.append((kind, right, below))
+    yield from _written_twice(understood, base, _kept_places(content, understood, base))
+    yield from _replaced_beside_others(understood)
+
+
+def right_part(settings: Any, path: Path, wrong: Container[Path]) -> dict[str, Any]:
+    """What is right of a stage's settings, for the checks that look at several of them: what is wrong was told already."""
+    if not isinstance(settings, dict):
+        return {}
+    found = {name: each for name, each in settings.items() if (*path, name) not in wrong}
+    if isinstance(found.get("to"), list):
+        found["to"] = [{} if (*path, "to", at) in wrong else each for at, each in enumerate(found["to"])]
+        found["to"] = [
+            {name: each for name, each in output.items() if (*path, "to", at, name) not in wrong}
+            for at, output in enumerate(found["to"])
+        ]
+    return found
 
 
 def _in_transform(settings: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
+    views = settings.get("read")
     for view in settings.get("watermark") or {}:
-        if view not in settings["read"]:
-            yield (
-                (*path, "watermark", view),
-                f"is no view{nearest(view, settings['read'])}; there are {', '.join(settings['read'])}",
-            )
+        if views is not None and view not in views:
+            yield (*path, "watermark", view), f"is no view{nearest(view, views)}; there are {', '.join(views)}"
     topics: set[str] = set()
-    for number, output in enumerate(settings["to"]):
+    for number, output in enumerate(settings.get("to", ())):
         if output.get("topic") in topics:
             yield (*path, "to", number, "topic"), f"is {output['topic']}, as in another output of this stage; name another topic"
         topics |= {output["topic"]} if "topic" in output else set()
-        if len({"parquet", "topic"} & output.keys()) != 1:
-            yield (*path, "to", number), "either parquet or topic is expected"
         for key in ("key", "partitions"):
             if "parquet" in output and key in output:
                 yield (*path, "to", number, key), "is for topics, and this is a Parquet directory"
-    places = [((*path, "mode"), settings), *(((*path, "to", at, "mode"), output) for at, output in enumerate(settings["to"]))]
+    places = [((*path, "mode"), settings), *(((*path, "to", at, "mode"), output) for at, output in enumerate(settings.get("to", ())))]
     for place, given in places:
         mode = given.get("mode")
-        if mode is not None and settings.get("stream"):
+        if mode is not None and settings.get("stream") is True:
             yield place, f"is {mode}; a stream writes what is new, and has none"
         elif mode == APPEND and "parquet" in given:
             yield place, "is append; a Parquet directory is replaced as a whole, a topic can be appended to"
 
 
-def _written_twice(
-    kind: str, settings: Mapping[str, Any], number: int, path: Path, written: dict[str, int], base: str
-) -> Iterator[Mistake]:
-    """Two stages that write to one place would undo each other."""
-    outputs: list[tuple[Path, str]] = []
-    if kind in ("export", "report"):
-        outputs = [((*path, "to"), settings["to"])]
+def _kept_places(content: Mapping[str, Any], stages: Stages, base: str) -> dict[str, str]:
+    """Places that are no stage's to write to, with what is there."""
+    work = content.get("work", f".{content.get('name')}")
+    found = {"the log": content.get("data"), "the pipeline's own state": work}
+    found |= {f"what stage {int(path[1]) + 1} loads": settings.get("from") for kind, settings, path in stages if kind == "load"}
+    return {absolute(place, base): what for what, place in found.items() if isinstance(place, str)}
+
+
+def _written_twice(stages: Stages, base: str, kept: Mapping[str, str]) -> Iterator[Mistake]:
+    """Two stages that write to one place would undo each other. A directory that is replaced takes with it whatever lies below."""
+    outputs = [(path, *output) for kind, settings, path in stages for output in _outputs(kind, settings, path)]
+    places = [absolute(target, base) for _, _, target, _ in outputs]
+    for at, (_, key, target, is_replaced) in enumerate(outputs):
+        place = places[at]
+        for other, what in kept.items():
+            if place == other or (is_replaced and is_below(other, place)):
+                yield key, f"is {target}, where {what} is; name another place"
+        if place in places[:at]:
+            first = int(outputs[places.index(place)][0][1]) + 1
+            yield key, f"is {target}, where stage {first} writes already; name another place"
+        for (other_path, _, _, takes_all), other in zip(outputs, places, strict=True):
+            if takes_all and place != other and is_below(place, other):
+                first = int(other_path[1]) + 1
+                yield key, f"is {target}, in a directory that stage {first} replaces as a whole; name another place"
+
+
+def _outputs(kind: str, settings: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str, bool]]:
+    """What a stage writes outside of topics, and whether it replaces a directory."""
+    if kind in ("export", "report") and "to" in settings:
+        yield (*path, "to"), settings["to"], False
     elif kind == "transform":
-        outputs = [((*path, "to", at, "parquet"), each["parquet"]) for at, each in enumerate(settings["to"]) if "parquet" in each]
-    places = [posixpath.normpath(posixpath.join(base, target)) for _, target in outputs]
-    for (key, target), place in zip(outputs, places, strict=True):
-        first = written.setdefault(place, number)
-        if first != number or places.count(place) > 1:
-            yield key, f"is {target}, where stage {first + 1} writes already; name another place"
+        for number, output in enumerate(settings.get("to", ())):
+            if "parquet" in output:
+                yield (*path, "to", number, "parquet"), output["parquet"], settings.get("stream") is not True
 
 
-def _replaced_beside_others(stages: Sequence[tuple[str, Mapping[str, Any], Path]]) -> Iterator[Mistake]:
+def absolute(place: str, base: str) -> str:
+    return posixpath.normpath(posixpath.join(base, place))
+
+
+def _replaced_beside_others(stages: Stages) -> Iterator[Mistake]:
     """`mode: replace` deletes all that was in the topic, and so what other stages wrote there."""
     writers: dict[str, list[int]] = {}
     replaced: list[tuple[Path, str]] = []
     for kind, settings, path in stages:
-        outputs = settings["to"] if kind == "transform" else [settings] if kind == "load" else []
+        outputs = settings.get("to", ()) if kind == "transform" else [settings] if kind == "load" else []
         for number, output in enumerate(outputs):
             if "topic" not in output:
                 continue

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,14 @@ class Pipeline:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
 
+class MistakesOfForm(PipelineMistakes):
+    """What was found without Spark, which may find more in the stages that are right so far."""
+
+    def __init__(self, lines: Sequence[str], stages: tuple[Stage, ...]):
+        super().__init__(lines)
+        self.stages = stages
+
+
 def read_pipeline(path: str, disk: Disk | None = None) -> Pipeline:
     disk = disk or Disk()
     try:
@@ -85,26 +93,46 @@ def parse_pipeline(text: str, base: str, where: str, disk: Disk) -> Pipeline:
     source = YamlText(text, where)
     content = source.content
     found = [*source.twice, *mistakes(content, base), *_unreadable_queries(content, base, disk)]
+    stages = _stages(source, {path[1] for path, _ in found if path[:1] == ("stages",) and len(path) > 1}, base, disk)
+    found += _called_alike(stages)
     if found:
         found.sort(key=lambda mistake: source.line(mistake[0]))
-        raise PipelineMistakes([told(source, path, what) for path, what in found])
-    given = [next(iter(each.items())) for each in content["stages"]]
-    settings = [_settled(kind, settings or {}, base, disk) for kind, settings in given]
-    identities = [identity_of(kind, each, base) for (kind, _), each in zip(given, settings, strict=True)]
-    names = names_of([(each.get("name"), identity) for each, identity in zip(settings, identities, strict=True)], where)
-    stages = tuple(
-        Stage(
-            at + 1,
-            given[at][0],
-            settings[at],
-            identities[at],
-            names[at],
-            f"{source.place(('stages', at))}: stage {at + 1} ({given[at][0]})",
-        )
-        for at in range(len(given))
-    )
+        raise MistakesOfForm([told(source, path, what) for path, what in found], stages)
     work = content.get("work", f".{content['name']}")
     return Pipeline(content["name"], posixpath.join(base, content["data"]), posixpath.join(base, work), stages)
+
+
+def _stages(source: YamlText, wrong: Container[str | int], base: str, disk: Disk) -> tuple[Stage, ...]:
+    """Those in which there is no mistake."""
+    listed = source.content.get("stages") if isinstance(source.content, dict) else None
+    numbers = [number for number in range(len(listed) if isinstance(listed, list) else 0) if number not in wrong]
+    given = {number: next(iter(listed[number].items())) for number in numbers} if listed else {}
+    settings = {number: _settled(kind, each or {}, base, disk) for number, (kind, each) in given.items()}
+    identities = {number: identity_of(given[number][0], settings[number], base) for number in numbers}
+    names = names_of([(settings[number].get("name"), identities[number]) for number in numbers])
+    return tuple(
+        Stage(
+            number + 1,
+            given[number][0],
+            settings[number],
+            identities[number],
+            name,
+            f"{source.place(('stages', number))}: stage {number + 1} ({given[number][0]})",
+        )
+        for number, name in zip(numbers, names, strict=True)
+    )
+
+
+def _called_alike(stages: Sequence[Stage]) -> Iterator[Mistake]:
+    first: dict[str, Stage] = {}
+    for stage in stages:
+        other = first.setdefault(stage.name, stage)
+        if other is not stage:
+            yield (
+                ("stages", stage.number - 1, stage.kind),
+                f"is called {stage.name!r}, as stage {other.number} is; give each a name of its own, such as {stage.kind}: "
+                f"{{name: {stage.kind} {stage.number}, ...}}: what is kept of a stage goes by it",
+            )
 
 
 def _unreadable_queries(content: Any, base: str, disk: Disk) -> Iterator[Mistake]:

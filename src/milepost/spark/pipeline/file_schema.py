@@ -6,9 +6,12 @@ A type says in words what it expects and finds all that is wrong below a value: 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from milepost.topic_partition import LEGAL_TOPIC, MAX_TOPIC_LENGTH, topic_name_fault
 
 Path = tuple[str | int, ...]
 Mistake = tuple[Path, str]
@@ -36,6 +39,34 @@ class Text:
 
     def as_json_schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    expected: str = "the name of a topic"
+
+    def mistakes(self, value: Any, path: Path) -> Iterator[Mistake]:
+        fault = topic_name_fault(value) if isinstance(value, str) else f"{self.expected} is expected"
+        if fault is not None:
+            yield path, f"is {shortened(value)}; {fault}"
+
+    def as_json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^{LEGAL_TOPIC.pattern}$", "maxLength": MAX_TOPIC_LENGTH, "not": {"enum": [".", ".."]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name that is to be told from others, such as a view's in a query: all of it has to match."""
+
+    pattern: str
+    expected: str
+
+    def mistakes(self, value: Any, path: Path) -> Iterator[Mistake]:
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            yield path, f"is {shortened(value)}; {self.expected} is expected"
+
+    def as_json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^{self.pattern}$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +132,7 @@ class ListOf:
 class Named:
     """A mapping whose keys are names that the file chooses."""
 
+    name: Word
     item: Type
     expected: str
 
@@ -109,19 +141,23 @@ class Named:
             yield path, f"is {shortened(value)}; {self.expected} is expected"
             return
         for name, each in value.items():
-            yield from self.item.mistakes(each, (*path, name))
+            below = (*path, str(name))
+            yield from self.name.mistakes(name, below)
+            yield from self.item.mistakes(each, below)
 
     def as_json_schema(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": self.item.as_json_schema(), "minProperties": 1}
+        names = self.name.as_json_schema()
+        return {"type": "object", "propertyNames": names, "additionalProperties": self.item.as_json_schema(), "minProperties": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A mapping with these keys; those in `needed` must be there."""
+    """A mapping with these keys; those in `needed` must be there, and just one of `either`."""
 
     types: Mapping[str, Type]
     needed: tuple[str, ...] = ()
     expected: str = "a mapping"
+    either: tuple[str, ...] = ()
 
     def mistakes(self, value: Any, path: Path) -> Iterator[Mistake]:
         if not isinstance(value, dict):
@@ -130,6 +166,8 @@ class Keys:
         for name in self.needed:
             if value.get(name) is None:
                 yield (*path, name), "is missing"
+        if self.either and len(value.keys() & set(self.either)) != 1:
+            yield path, f"either {' or '.join(self.either)} is expected"
         for name, each in value.items():
             if name not in self.types:
                 yield (*path, name), f"is unknown{nearest(name, self.types)}"
@@ -142,50 +180,59 @@ class Keys:
             "properties": {name: each.as_json_schema() for name, each in self.types.items()},
             "additionalProperties": False,
         }
-        return {**found, "required": list(self.needed)} if self.needed else found
+        if self.needed:
+            found["required"] = list(self.needed)
+        if self.either:
+            found["oneOf"] = [{"required": [name]} for name in self.either]
+        return found
 
 
-TEXT, FLAG, COUNT = Text(), Flag(), Count()
+TEXT, FLAG, COUNT, TOPIC = Text(), Flag(), Count(), Topic()
+VIEW = Word("[A-Za-z_][A-Za-z0-9_]*", "the name of a view, of letters, digits and _,")
+NAME = Word(r"[^=\s]([^=]*[^=\s])?", "a text without =")
 READ = Keys(
-    {"topic": TEXT, "schema": TEXT, "format": Choice(("json", "csv"))},
+    {"topic": TOPIC, "schema": TEXT, "format": Choice(("json", "csv"))},
     ("topic", "schema"),
     'a mapping such as {topic: visits, schema: "user string"}',
 )
 OUTPUT = Keys(
-    {"parquet": TEXT, "topic": TEXT, "key": TEXT, "partitions": COUNT, "mode": Choice(MODES)},
+    {"parquet": TEXT, "topic": TOPIC, "key": TEXT, "partitions": COUNT, "mode": Choice(MODES)},
     expected="{parquet: DIRECTORY} or {topic: NAME}",
+    either=("parquet", "topic"),
 )
 STAGES: dict[str, Keys] = {
     "load": Keys(
         {
-            "from": TEXT, "topic": TEXT, "format": Choice(("json", "csv", "parquet")), "schema": TEXT, "key": TEXT, "time": TEXT,
-            "sort": FLAG, "partitions": COUNT, "compression": Choice(CODECS), "name": TEXT,
+            "from": TEXT, "topic": TOPIC, "format": Choice(("json", "csv", "parquet")), "schema": TEXT, "key": TEXT, "time": TEXT,
+            "sort": FLAG, "partitions": COUNT, "compression": Choice(CODECS), "name": NAME,
         },
         ("from", "topic"),
         "a mapping such as {from: events, topic: visits}",
     ),
-    "verify": Keys({"headers_only": FLAG, "name": TEXT}),
+    "verify": Keys({"headers_only": FLAG, "name": NAME}),
     "transform": Keys(
         {
-            "read": Named(READ, "a mapping from views to topics"),
+            "read": Named(VIEW, READ, "a mapping from views to topics"),
             "sql": Text("a query, or the name of a .sql file"),
             "to": ListOf(OUTPUT, "a list of {parquet: DIRECTORY} and {topic: NAME}"),
             "mode": Choice(MODES),
             "stream": FLAG,
-            "watermark": Named(ListOf(TEXT, "a column and a delay, such as [at, 10 minutes],", 2, 2), "a mapping from views to columns"),
-            "name": TEXT,
+            "watermark": Named(
+                VIEW, ListOf(TEXT, "a column and a delay, such as [at, 10 minutes],", 2, 2), "a mapping from views to columns"
+            ),
+            "name": NAME,
         },
         ("read", "sql", "to"),
     ),
     "export": Keys(
         {
-            "topic": TEXT, "to": TEXT, "by": Choice(("hour", "date", "none")), "format": Choice(("parquet", "delta")), "name": TEXT,
+            "topic": TOPIC, "to": TEXT, "by": Choice(("hour", "date", "none")), "format": Choice(("parquet", "delta")), "name": NAME,
         },
         ("topic", "to"),
         "a mapping such as {topic: visits, to: out/visits}",
     ),
-    "stats": Keys({"topic": TEXT, "name": TEXT}),
-    "report": Keys({"to": TEXT, "name": TEXT}, ("to",), "a mapping such as {to: out/report.html}"),
+    "stats": Keys({"topic": TOPIC, "name": NAME}),
+    "report": Keys({"to": TEXT, "name": NAME}, ("to",), "a mapping such as {to: out/report.html}"),
 }  # fmt: skip
 TOP = Keys(
     {"name": TEXT, "data": TEXT, "work": TEXT, "stages": ListOf(Keys({}), "a list, such as - load: {...},")},

@@ -20,8 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.errors import InvalidArgument
-
 KEEPS_NOTHING = ("verify", "stats")
 FILES, TOPIC, PARQUET, FILE = "files", "topic", "parquet", "file"
 
@@ -72,26 +70,18 @@ def output_name(output: Mapping[str, Any], base: str) -> str:
     return f"{TOPIC} {output[TOPIC]}"
 
 
-def names_of(given: Sequence[tuple[Any, Identity]], where: str) -> list[str]:
+def names_of(given: Sequence[tuple[str | None, Identity]]) -> list[str]:
     """The name of each stage: the one that its file gives, or the one made of what it is."""
     names: list[str] = []
     kinds: Counter[str] = Counter()
-    for number, (name, identity) in enumerate(given, 1):
+    for name, identity in given:
         kinds[identity.kind] += 1
-        if name is None and identity.kind in KEEPS_NOTHING:
-            found = f"{identity.kind} {kinds[identity.kind]}"
-        elif name is None:
-            found = made_name(identity)
-        elif isinstance(name, str) and name.strip() and "=" not in name:
-            found = name.strip()
+        if name is not None:
+            names.append(name)
+        elif identity.kind in KEEPS_NOTHING:
+            names.append(f"{identity.kind} {kinds[identity.kind]}")
         else:
-            raise InvalidArgument(f"{where}: stage {number}: name is {name!r}; a text without = is expected")
-        if found in names:
-            raise InvalidArgument(
-                f"{where}: stages {names.index(found) + 1} and {number} are both called {found!r}; give each a name of its own, "
-                f"such as {identity.kind}: {{name: {identity.kind} {number}, ...}}: what is kept of a stage goes by it"
-            )
-        names.append(found)
+            names.append(made_name(identity))
     return names
 
 

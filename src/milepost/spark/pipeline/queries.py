@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import PipelineMistakes
-from milepost.spark.pipeline.definition import Pipeline, Stage
+from milepost.spark.pipeline.definition import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 OWN_COLUMNS = "_key string, _time timestamp, _offset bigint"
 
 
-def has_queries(pipeline: Pipeline) -> bool:
+def has_queries(stages: Iterable[Stage]) -> bool:
     """Whether there is something that only Spark can check."""
-    return any(stage.kind == "transform" or stage.settings.get("schema") for stage in pipeline.stages)
+    return any(stage.kind == "transform" or stage.settings.get("schema") for stage in stages)
 
 
-def check_queries(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raises one error with all mistakes, a line for each."""
-    found = [f"{stage.place}: {mistake}" for stage in pipeline.stages for mistake in _mistakes(spark, stage)]
+def check_queries(spark: SparkSession, stages: Iterable[Stage], before: Sequence[str] = ()) -> None:
+    """Raises one error with all mistakes, a line for each, behind those that were found before."""
+    found = [*before, *(f"{stage.place}: {mistake}" for stage in stages for mistake in _mistakes(spark, stage))]
     if found:
         raise PipelineMistakes(found)
 

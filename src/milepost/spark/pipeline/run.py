@@ -101,7 +101,7 @@ def run(
     adopt: Sequence[str] = (),
 ) -> Run:
     disk = Disk()
-    check_queries(spark, pipeline)
+    check_queries(spark, pipeline.stages)
     make_directories(disk, pipeline.work)
     lock = DirectoryLock(pipeline.work, disk)
     try:

@@ -1,8 +1,8 @@
 """What a batch transform writes to a topic: once for what it was made of.
 
 The rows are a function of the records that were read and of the query, so a `fingerprint` of both says whether they are in the topic
-already. Without `mode`, and with `replace`, they are written when the fingerprint is another one than that of the rows written last; with
-`append` in each run.
+already. Without `mode`, and with `replace`, they are written when the fingerprint is another one than that of the rows written last, when
+`replace` is new, for what was there before it, and when the topic is gone; with `append` in each run.
 
     1  note the fingerprint, the number of the commit and, for `replace`, where the topic ends now
     2  append, under the commit's number: once, however often this is tried
@@ -50,9 +50,11 @@ def write_once(
     made_of = fingerprint(stage, output, state.of(stage.name)["ends"])
     if mode == APPEND:
         made_of += f" in run {state.run}"
-    if kept.get("fingerprint") != made_of:
+    is_gone = kept.get("is_written") and not ends_of(pipeline.data, {output["topic"]})
+    if is_gone or kept.get("fingerprint") != made_of or (mode == REPLACE and kept.get("mode") != REPLACE):
         before = offsets_to_json(ends_of(pipeline.data, {output["topic"]})) if mode == REPLACE else {}
-        kept |= {"fingerprint": made_of, "number": kept.get("number", 0) + 1, "is_written": False, "replaces": before}
+        number = kept.get("number", 0) + 1
+        kept |= {"fingerprint": made_of, "mode": mode, "number": number, "is_written": False, "replaces": before}
         state.save()
     elif kept["is_written"]:
         return False
