@@ -6,7 +6,8 @@ import errno
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from milepost.log.directory.checkpoints import read_offset_checkpoint
 from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
 from milepost.log.maintenance import log_maintenance as upkeep
+from milepost.log.maintenance.scheduler import Lane, Scheduler, Task
 from milepost.log.maintenance.side_thread import BackgroundScheduler
 from milepost.log.manager import LogManager
 from milepost.log.retention import delete_old_segments
@@ -45,6 +47,24 @@ class FullDisk(QuickDisk):
         if flags & os.O_CREAT and f"/{self.full}" in path:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         return super().open(path, flags)
+
+
+class SlowScheduler(Scheduler):
+    """What is given aside waits until somebody has to have it."""
+
+    def __init__(self, clock: ManualClock):
+        super().__init__(clock)
+        self.waiting: list[Callable[[], None]] = []
+
+    def aside(self, work, then, failed, lane=Lane.METADATA) -> None:
+        self.waiting.append(partial(super().aside, work, then, failed, lane))
+
+    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+        while self.waiting and not is_enough():
+            self.waiting.pop(0)()
+
+    def all(self, works: Sequence[Task]) -> list[OSError | None]:
+        return Scheduler(self._clock).all(works)
 
 
 class Managers:
@@ -359,6 +379,25 @@ def test_checkpoints_without_a_deleted_topic_are_written_before_its_name_is_used
     list(manager.upkeep.checkpoint(HIGH_WATERMARKS))
     manager.scheduler.stop()
     assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n1\nvisits 0 26\n"
+
+
+def test_topic_of_many_partitions_that_goes_is_taken_out_of_the_checkpoints_a_few_times_not_once_for_each(managers):
+    """The disk is slower than the loop, which takes partitions away one pass after the other."""
+    manager = managers.start({})
+    names = [TopicPartition("visits", number) for number in range(200)]
+    for name in names:
+        put(manager.create(name), "one")
+    list(manager.upkeep.checkpoint(HIGH_WATERMARKS))
+    manager.scheduler = scheduler = SlowScheduler(managers.clock)
+    for name in names[:100]:
+        manager.delete(name)
+    assert len(scheduler.waiting) == 1
+    scheduler.settle()
+    for name in names[100:]:
+        manager.delete(name)
+    assert len(scheduler.waiting) == 1
+    scheduler.settle()
+    assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n0\n"
 
 
 def test_log_that_is_opened_on_its_own_and_is_new_does_not_start_where_an_earlier_one_did(tmp_path):

@@ -302,6 +302,17 @@ def test_checkpoint_replaces_the_whole_file(path, directory):
     assert (path / "log-start-offset-checkpoint").read_bytes() == b"0\n0\n"
 
 
+def test_checkpoints_that_wait_together_are_written_once(path, directory):
+    """Ten thousand logs that move their starts in one pass would else be ten thousand files of ten thousand lines."""
+    disk = RecordingDisk()
+    opened = directory(disk)
+    writes = [opened.publish(LOG_STARTS, {VISITS: start}) for start in range(1, 6)]
+    for write in writes:
+        write()
+        assert (path / LOG_STARTS).read_bytes() == b"0\n1\npage_visits 0 5\n"
+    assert disk.calls.count(f"rename {LOG_STARTS}") == 1
+
+
 @pytest.mark.parametrize(("attribute", "name"), CHECKPOINTS)
 def test_damaged_checkpoint_counts_as_empty_and_is_kept_aside(path, directory, caplog, attribute, name):
     path.mkdir()

@@ -181,17 +181,22 @@ class DataDirectory:
         self.publish(name, offsets)()
 
     def publish(self, name: str, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """These count from now on; what is returned writes them, on any thread."""
+        """These count from now on; what is returned writes them, or what has counted since, on any thread."""
         self.publications += 1
         return self._use(name, offsets)
 
     def _use(self, name: str, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        content = self._offsets[name] = {key: offset for key, offset in offsets.items() if key not in self._gone}
-        return lambda: self._write(name, content)
+        self._offsets[name] = {key: offset for key, offset in offsets.items() if key not in self._gone}
+        return lambda: self._write(name)
 
     def names(self, partition: TopicPartition) -> bool:
         """Whether a checkpoint speaks of the partition, or its file still may."""
         return partition in self._gone or any(partition in offsets for offsets in self._offsets.values())
+
+    @property
+    def names_the_gone(self) -> bool:
+        """Whether a file may speak of partitions that are gone."""
+        return bool(self._gone)
 
     def forget(self, partition: TopicPartition) -> None:
         """The partition is gone, and is named by no checkpoint from now on; by no file once `rewriting` was done."""
@@ -222,7 +227,9 @@ class DataDirectory:
 
         return write, written
 
-    def _write(self, name: str, content: Offsets) -> None:
+    def _write(self, name: str) -> None:
+        # As they are by now: of writes that wait for the disk together the first does the work.
+        content = self._offsets[name]
         if self._written.pop(name, None) != content:
             write_offset_checkpoint(self.disk, self._file(name), content)
         self._written[name] = content

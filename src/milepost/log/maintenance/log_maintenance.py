@@ -188,7 +188,8 @@ class Upkeep:
     # Checkpoints without partitions that are gone.
 
     def forget(self, directory: DataDirectory, partition: TopicPartition) -> None:
-        """At once, as Kafka: else the next log of that name starts where this one did. Those that go until the rewrite begins share it."""
+        """At once, as Kafka: else the next log of that name starts where this one did. Those that go while a rewrite is on its way share
+        the next."""
         if not directory.names(partition):
             return
         directory.forget(partition)
@@ -197,10 +198,23 @@ class Upkeep:
             self._manager.scheduler.soon(partial(self._rewrite, directory))
 
     def _rewrite(self, directory: DataDirectory) -> None:
-        self._forgetting.discard(directory.path)
-        if directory in self._manager.directories:
-            write, written = directory.rewriting()
-            self._manager.scheduler.aside(write, lambda _: written(), partial(self.not_written, directory))
+        if directory not in self._manager.directories:
+            self._forgetting.discard(directory.path)
+            return
+        write, written = directory.rewriting()
+
+        def ended(_: None) -> None:
+            written()
+            if directory.names_the_gone:
+                self._rewrite(directory)
+            else:
+                self._forgetting.discard(directory.path)
+
+        def failed(error: OSError) -> None:
+            self._forgetting.discard(directory.path)
+            self.not_written(directory, error)
+
+        self._manager.scheduler.aside(write, ended, failed)
 
     def ensure_unnamed(self, directory: DataDirectory, partition: TopicPartition) -> None:
         """Before there is a log of that name: what a file says of an earlier one would be taken for its own after a crash."""
