@@ -35,6 +35,7 @@ class Picky:
     """It denies everything that is called `secret`, and all changes of the cluster."""
 
     allows_everything = False
+    generation = 0
 
     def __init__(self) -> None:
         self.asked: list[Access] = []
@@ -57,7 +58,9 @@ def wire(tmp_path: Path, picky: Picky) -> Iterator[Wire]:
 
 def create(wire: Wire, *names: str) -> dict[str, tuple[int, str | None]]:
     topics = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return {topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics}
+    return {
+        topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics
+    }
 
 
 def topics_of(wire: Wire) -> list[str]:

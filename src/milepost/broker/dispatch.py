@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from milepost.broker import apis, inter_broker
 from milepost.broker.authorizer import EVERYBODY, Authorizer
@@ -33,6 +33,7 @@ from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
+    from milepost.broker.fetch.interfaces import RepeatedFetch
     from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
@@ -76,6 +77,9 @@ class Dispatcher:
         """The handler of the request channel."""
         try:
             if self._remembered.handle(request, self.broker):
+                return
+            repeated = request.channel.state.get("fetch")
+            if repeated is not None and cast("RepeatedFetch", repeated).handle(request):
                 return
             header = headers.read_request_header(request.frame)
             api = self.served.get(header.api_key)
