@@ -58,9 +58,7 @@ def wire(tmp_path: Path, picky: Picky) -> Iterator[Wire]:
 
 def create(wire: Wire, *names: str) -> dict[str, tuple[int, str | None]]:
     topics = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return {
-        topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics
-    }
+    return {topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics}
 
 
 def topics_of(wire: Wire) -> list[str]:
