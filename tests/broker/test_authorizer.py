@@ -35,6 +35,7 @@ class Picky:
     """It denies everything that is called `secret`, and all changes of the cluster."""
 
     allows_everything = False
+    generation = 0
 
     def __init__(self) -> None:
         self.asked: list[Access] = []

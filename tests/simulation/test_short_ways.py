@@ -10,6 +10,7 @@ import pytest
 from milepost.broker import dispatch
 from milepost.broker.fetch.follower import Follower
 from milepost.broker.fetch.repeated import RepeatedFollowerFetch
+from milepost.broker.fetch.repeated_consumer import RepeatedConsumerFetch
 from milepost.broker.produce.frame_answers import FrameAnswer
 from milepost.protocol.fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
@@ -36,6 +37,24 @@ def test_fetches_of_followers_that_are_remembered(monkeypatch):
     monkeypatch.setattr(RepeatedFollowerFetch, "handle", lambda self, request: False)
     assert [run(seed).fingerprint for seed in seeds] == expected
     monkeypatch.setattr(Fetcher, "_repeated_fetch", lambda self, topics, forgotten, wanted, asked: None)
+    assert [run(seed).fingerprint for seed in seeds] == expected
+    assert taken > 100
+
+
+def test_fetches_of_consumers_that_repeat(monkeypatch):
+    short = RepeatedConsumerFetch.handle
+    taken = 0
+
+    def counted(self, request):
+        nonlocal taken
+        is_taken = short(self, request)
+        taken += is_taken
+        return is_taken
+
+    seeds = range(1, 6)
+    monkeypatch.setattr(RepeatedConsumerFetch, "handle", counted)
+    expected = [run(seed).fingerprint for seed in seeds]
+    monkeypatch.setattr(RepeatedConsumerFetch, "handle", lambda self, request: False)
     assert [run(seed).fingerprint for seed in seeds] == expected
     assert taken > 100
 

@@ -3,8 +3,8 @@
 There is no setting for one yet: a broker that is alone or in a cluster lets everybody do everything, an attached one denies what writes. A
 denial is Kafka's error of the resource: 29 for a topic, 30 for a group, 31 for the cluster, 53 for a transactional id.
 
-Where nobody is ever denied anything nobody is asked, so that it costs nothing. What is remembered of a connection between its requests
-(templates, sessions) is only remembered there.
+Where nobody is ever denied anything nobody is asked, so that it costs nothing. Produce requests are remembered by their connection only
+there; of fetches a connection knows what it was allowed to read, in one generation of the rules.
 """
 
 from __future__ import annotations
@@ -63,12 +63,17 @@ class Authorizer(Protocol):
     def allows_everything(self) -> bool:
         """To everybody, always: nobody needs to ask."""
 
+    @property
+    def generation(self) -> int:
+        """Another one whenever somebody may be allowed more, or less, than before."""
+
     def denies(self, access: Access, context: Context) -> str | None:
         """Why not, in a sentence; None where it is allowed."""
 
 
 class AllowEverybody:
     allows_everything = True
+    generation = 0
 
     def denies(self, access: Access, context: Context) -> str | None:
         return None
@@ -78,6 +83,7 @@ class ReadOnly:
     """Of attached directories: whoever asks may only read. Groups are kept in memory, so their members are not writers."""
 
     allows_everything = False
+    generation = 0
     why = "the directories are attached for reading: nothing can be written to this broker"
 
     def denies(self, access: Access, context: Context) -> str | None:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.dispatch import ApiHandler, Dispatcher, handled_apis
-from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.broker.inter_broker import SERVED_IN_A_CLUSTER
 from milepost.protocol.apis import BY_KEY, Api
 
 if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
-    from milepost.net.request import Request
 
 OLD_VERSIONS_TOO = (27, 56)
 DESCRIBE_QUORUM = 55
@@ -31,18 +29,6 @@ class ClusterDispatcher(Dispatcher):
         del self.served[DESCRIBE_QUORUM]  # as with Kafka and ZooKeeper: the controller is elected, without a quorum
         # Brokers of an older protocol send versions that Kafka 4 has dropped.
         self.served |= {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
-
-    def handle(self, request: Request) -> None:
-        remembered = request.channel.state.get("fetch")
-        if remembered is not None:
-            assert isinstance(remembered, RepeatedFollowerFetch)
-            try:
-                if remembered.handle(request):
-                    return
-            except Exception:
-                self._give_up(request, "a follower's fetch")
-                return
-        super().handle(request)
 
     def import_handler(self, api: Api) -> ApiHandler:
         handler = super().import_handler(api)

@@ -33,6 +33,7 @@ from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
+    from milepost.broker.fetch.interfaces import RepeatedFetch
     from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
@@ -75,6 +76,9 @@ class Dispatcher:
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
         try:
+            repeated: RepeatedFetch | None = request.channel.state.get("fetch")
+            if repeated is not None and repeated.handle(request):
+                return
             header = headers.read_request_header(request.frame)
             api = self.served.get(header.api_key)
             if api is None or not api.serves(header.api_version) or self._is_forged(header, request):

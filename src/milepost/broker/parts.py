@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from milepost.broker.authorizer import Authorizer
     from milepost.broker.fetch.session_cache import FetchSessions
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.internal_topics.coordinators import Coordinators
@@ -44,6 +45,9 @@ class Dispatching(Protocol):
     @property
     def served(self) -> Mapping[int, Api]:
         """The APIs that have a handler here, by their keys."""
+
+    @property
+    def authorizer(self) -> Authorizer: ...
 
     @property
     def slices(self) -> Slices[Any]: ...

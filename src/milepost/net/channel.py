@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
@@ -101,7 +101,7 @@ class Channel(FrameInput):
         # Requests whose answers have not left yet.
         self.answered: list[Answered] = []
         # Whatever the layer above remembers about a connection: client name, fetch session, principal.
-        self.state: dict[str, object] = {}
+        self.state: dict[str, Any] = {}
         # Which broker of the cluster the peer has proven to be.
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.

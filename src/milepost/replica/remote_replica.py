@@ -8,21 +8,11 @@ A fetch of an earlier registration of its broker may arrive late; it says nothin
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from milepost.segment.file_records import FileRecords
+from milepost.log.cached_position import CachedPosition
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
 """Before 3.5 followers do not tell it."""
-
-
-class CachedPosition(NamedTuple):
-    """Where in a file an offset will be: the end of what was sent last, when that was the end of the log."""
-
-    offset: int
-    records: FileRecords
-    position: int
 
 
 class RemoteReplica:

@@ -105,6 +105,8 @@ class FileRecords:
         self.disk = handle.disk
         self.size_in_bytes = size
         self.holes: list[Hole] = []
+        self.cuts = 0
+        """How often bytes were cut off: a position that was found before may be anywhere now."""
 
     @property
     def path(self) -> str:
@@ -141,6 +143,7 @@ class FileRecords:
         if not 0 <= size <= self.size_in_bytes:
             raise InvalidArgument(f"{self.path}: cannot cut {self.size_in_bytes} bytes to {size}")
         cut = self.size_in_bytes - size
+        self.cuts += 1
         self.disk.truncate(self.handle.fd, size)
         self.size_in_bytes = size
         self.holes = [hole for hole in self.holes if hole.end <= size]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.fetch.consumer import consume
+from milepost.broker.fetch.consumer import ConsumerFetch
+from milepost.broker.fetch.partition_read import fetch_partition
+from milepost.broker.fetch.repeated_consumer import remember
 from milepost.broker.fetch.replica_id import is_follower
 from milepost.protocol.messages import FetchRequest, FetchResponse
 
@@ -18,4 +20,22 @@ KEY = 1
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Work[FetchResponse | None] | None:
     if is_follower(request):
         return context.broker.answer_follower(request, context)
-    return consume(request, context, context.broker)
+    return consume(request, context)
+
+
+def consume(request: FetchRequest, context: Context) -> Work[FetchResponse | None]:
+    session = yield from context.broker.fetch_sessions.opening(request, context.version, fetch_partition)
+    if session.error_code:
+        return FetchResponse(error_code=session.error_code)
+    fetch = ConsumerFetch(request, context.version, context.broker, session)
+    remember(request, context, fetch)
+    results = yield from fetch.reading()
+    if fetch.is_complete(results):
+        return (yield from fetch.responding(results))
+
+    def finishing() -> Work[None]:
+        results = yield from fetch.reading()
+        context.answer((yield from fetch.responding(results)))
+
+    fetch.wait(context, results, lambda: context.run(finishing()))
+    return None

@@ -1,17 +1,17 @@
 """Fetch (key 1): batches from some partitions, now or as soon as there are enough.
 
 The answer waits until `min_bytes` are there or `max_wait_ms` is over; an error, or nothing asked for, is answered at
-once. The first partition with data gives at least one whole batch, however large. Records are not read here: the
-answer holds stretches of log files that go from disk to socket.
+once. The first partition with data gives at least one whole batch, however large.
 
 A client that says where it stands (rack, version 11) may be sent to a replica that is nearer than the leader (KIP-392).
 
-From version 7 a client may keep a session and name only what changed; see `broker/fetch/session_cache`.
+From version 7 a client may keep a session and name only what changed; see `broker/fetch/session_cache`. Requests that repeat go a shorter
+way to the same reading, waiting and counting: `broker/fetch/repeated_consumer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from milepost.broker.fetch.interfaces import FetchBroker, FetchContext
@@ -20,17 +20,19 @@ from milepost.broker.fetch.partition_read import (
     FetchPartition,
     PartitionReader,
     Result,
-    fetch_partition,
     is_enough,
+    loaded,
     refuse_read,
     size_of,
 )
-from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
+from milepost.broker.fetch.session_cache import Answer, FetchSessions, Sessionless, responding
 from milepost.broker.slices import Work
-from milepost.log.reading import FetchData, Isolation
+from milepost.log.cached_position import CachedPosition
+from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
+from milepost.segment.txn_index import AbortedTransaction
 
 NO_REPLICA = -1
 LIMITS_SINCE = 3
@@ -59,14 +61,23 @@ class Consumer(PartitionReader):
 
     def read_log(self, each: FetchPartition, partition: Partition, limit: int, must_have_one: bool) -> Result:
         part, log = each.part, partition.log
-        fetched = log.read(part.fetch_offset, limit, self.isolation, must_have_one)
+        offset, cached = part.fetch_offset, each.cached_position
+        records = None if cached is None else cached.read(log, offset, log.bound_for(self.isolation), limit)
+        if records is None:
+            fetched = log.read(offset, limit, self.isolation, must_have_one)
+            records, aborted = fetched.records, fetched.aborted
+        else:
+            is_committed = self.isolation is Isolation.COMMITTED
+            aborted = log.segments.active.txn_index.collect(offset, log.end_offset).transactions if is_committed else None
+        if records is not None:
+            each.cached_position = CachedPosition.after_read(log, offset, records)
         return Result(
             partition_index=part.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=aborted_list(fetched),
-            records=fetched.records if fetched.records is not None and fetched.size else b"",
+            aborted_transactions=None if aborted is None else aborted_list(aborted),
+            records=loaded(records) if records is not None and records.size else b"",
         )
 
     def count_bytes(self, partition: Partition, size: int) -> None:
@@ -83,7 +94,7 @@ class ConsumerFetch:
         self._consumer = Consumer(broker, request.max_bytes, self.isolation, gives_one=version >= LIMITS_SINCE)
         self._min_bytes = request.min_bytes
         self._seconds = min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
-        self.partitions = session.partitions()
+        self.partitions: Sequence[FetchPartition] = session.partitions()
         if request.rack_id and broker.config.replica_selector_class is not None:
             for each in self.partitions:
                 each.rack = request.rack_id
@@ -94,12 +105,16 @@ class ConsumerFetch:
     def is_complete(self, results: Sequence[Result | None]) -> bool:
         return self._seconds <= 0 or not results or is_enough(results, self._min_bytes)
 
-    def answering(self, results: Sequence[Result | None]) -> Work[FetchResponse]:
+    def answering(self, results: Sequence[Result | None]) -> Work[Answer]:
+        """What to answer, counted."""
         yield from self._consumer.counting(self.partitions, results)
-        return (yield from self.session.answering(self.partitions, results, self.isolation))
+        return (yield from self.session.naming(self.partitions, results))
 
-    def wait(self, context: FetchContext, results: Sequence[Result | None]) -> None:
-        """Answer when there is enough, or when the time is up."""
+    def responding(self, results: Sequence[Result | None]) -> Work[FetchResponse]:
+        return (yield from responding((yield from self.answering(results)), self.isolation))
+
+    def wait(self, context: FetchContext, results: Sequence[Result | None], finish: Callable[[], object]) -> None:
+        """Read again and answer (`finish`) when there is enough, or when the time is up."""
         partitions = self.partitions
         watched = {each.key: number for number, each in enumerate(partitions)}
         sizes = [size_of(result) for result in results]
@@ -111,32 +126,14 @@ class ConsumerFetch:
             sizes[number] = size_of(result)
             return (result is not None and result.error_code != ErrorCode.NONE) or sum(sizes) >= self._min_bytes
 
-        def finishing() -> Work[None]:
-            results = yield from self.reading()
-            context.answer((yield from self.answering(results)))
-
         def complete() -> None:
             if context.is_connected:
-                context.run(finishing())
+                finish()
 
         guarded = context.guarded
         self._broker.replicas.purgatory.wait(list(watched), guarded(try_complete), guarded(complete), self._seconds)
 
 
-def consume(request: FetchRequest, context: FetchContext, broker: ConsumerBroker) -> Work[FetchResponse | None]:
-    session = yield from broker.fetch_sessions.opening(request, context.version, fetch_partition)
-    if session.error_code:
-        return FetchResponse(error_code=session.error_code)
-    fetch = ConsumerFetch(request, context.version, broker, session)
-    results = yield from fetch.reading()
-    if fetch.is_complete(results):
-        return (yield from fetch.answering(results))
-    fetch.wait(context, results)
-    return None
-
-
-def aborted_list(fetched: FetchData) -> list[Result.AbortedTransaction] | None:
-    if fetched.aborted is None:
-        return None
-    rows = sorted((aborted.first_offset, aborted.producer_id) for aborted in fetched.aborted)
+def aborted_list(found: Sequence[AbortedTransaction]) -> list[Result.AbortedTransaction]:
+    rows = sorted((aborted.first_offset, aborted.producer_id) for aborted in found)
     return [Result.AbortedTransaction(producer_id=producer_id, first_offset=first_offset) for first_offset, producer_id in rows]

@@ -5,7 +5,7 @@ is told where, and gets no records. An answer waits for new records as a consume
 
 One that is waiting is answered at the end of the loop's turn in which records came: everything that came in that turn goes with it, so
 followers of a busy partition ask once for several batches. Where a follower's next records are in the file is remembered, because it is
-nearly always right behind the last ones; few of them go with the head of the answer and not by way of sendfile.
+nearly always right behind the last ones.
 
 A partition whose move is throttled has no records for replicas that are not in sync while more went out than its rate allows
 (`replica/replication_quota`); a fetch that gets nothing else waits as if there were none.
@@ -29,6 +29,7 @@ from milepost.broker.fetch.partition_read import (
     fetch_partition,
     is_diverging,
     is_enough,
+    loaded,
     refuse,
     refuse_read,
 )
@@ -37,17 +38,16 @@ from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
 from milepost.broker.slices import at_once
 from milepost.clock import Clock
 from milepost.cluster.told import ToldCluster
+from milepost.log.cached_position import CachedPosition
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
 from milepost.replica.purgatory import start_key
-from milepost.replica.remote_replica import CachedPosition, RemoteReplica
+from milepost.replica.remote_replica import RemoteReplica
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.segment.file_records import FileSlice
-
-SMALL = 16_384
 
 
 class LeaderBroker(FetchBroker, Protocol):
@@ -139,24 +139,14 @@ class Follower(PartitionReader):
             self.quota.record(size)
 
     def records(self, log: Log, replica: RemoteReplica, offset: int, limit: int, must_have_one: bool) -> FileSlice | bytes | None:
-        active = log.segments.active.log
         cached = replica.cached_position
-        if (
-            cached is not None
-            and cached.offset == offset
-            and cached.records is active
-            and 0 < active.size_in_bytes - cached.position <= limit
-            and not log.is_failed
-        ):
-            found: FileSlice | None = active.slice(cached.position, limit)
-        else:
-            found = log.read(offset, limit, Isolation.LOG_END, must_have_one).records
+        found = None if cached is None else cached.read(log, offset, log.end_offset, limit)
         if found is None:
-            return None
-        end = found.position + found.size
-        is_all = found.records is active and end == active.size_in_bytes
-        replica.cached_position = CachedPosition(log.end_offset, active, end) if is_all else None
-        return found.records.read(found.position, found.size) if found.size <= SMALL else found
+            found = log.read(offset, limit, Isolation.LOG_END, must_have_one).records
+            if found is None:
+                return None
+        replica.cached_position = CachedPosition.after_read(log, offset, found)
+        return loaded(found)
 
     def record_fetch(self, partition: Partition, part: FetchRequest.Topic.Partition) -> None:
         """The follower has everything before the offset it asks for."""

@@ -50,7 +50,7 @@ class FetchContext(Protocol):
     def request(self) -> Request: ...
 
     @property
-    def connection(self) -> dict[str, object]: ...
+    def connection(self) -> dict[str, Any]: ...
 
     @property
     def is_connected(self) -> bool: ...
@@ -64,3 +64,10 @@ class FetchContext(Protocol):
     def guarded(self, task: Callable[..., bool | None]) -> Callable[..., bool]: ...
 
     def failed(self) -> None: ...
+
+
+class RepeatedFetch(Protocol):
+    """What the connection of a client keeps that fetches the same again and again, as `state["fetch"]`."""
+
+    def handle(self, request: Request) -> bool:
+        """Whether the request was one of these, and is answered, or will be. What goes wrong then ends the request."""

@@ -4,7 +4,7 @@
     read         as many batches as the limits allow; the first partition with data gives at least one whole batch, however large
     counted      in the metrics of its topic
 
-Records are not read here: a result holds a stretch of a log file that goes from disk to socket.
+Few records are read here and go with the head of the answer. Of more, a result holds a stretch of a log file that goes from disk to socket.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from dataclasses import dataclass
 from milepost.broker.fetch.interfaces import FetchBroker
 from milepost.broker.slices import Work
 from milepost.errors import MilepostError
+from milepost.log.cached_position import CachedPosition
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
+from milepost.segment.file_records import FileSlice
 from milepost.topic_partition import TopicPartition
 
 Result = FetchResponse.Response.Partition
 MAX_WAIT_SECONDS = 30.0
+SMALL = 16_384
 BY_ID_SINCE = 13
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 ANY_REPLICA_SINCE = 11  # with a rack, or without one
@@ -55,6 +58,8 @@ class FetchPartition:
     was_here: bool = False
     """Whether the partition was found once; its topic may be gone by now."""
     last_sent: tuple[int, int, int] | None = None
+    cached_position: CachedPosition | None = None
+    """Where a consumer's last read of it was."""
     only_leader: bool = False
     rack: str = ""
     """Where the client stands, if that decides which replica it reads from."""
@@ -105,9 +110,13 @@ def size_of(result: Result | None) -> int:
 
 
 def is_enough(results: Sequence[Result | None], min_bytes: int) -> bool:
-    news = [result for result in results if result is not None]
-    is_news = any(result.error_code or result.preferred_read_replica >= 0 for result in news)
-    return is_news or sum(map(size_of, news)) >= min_bytes
+    size = 0
+    for result in results:
+        if result is not None:
+            if result.error_code or result.preferred_read_replica >= 0:
+                return True
+            size += size_of(result)
+    return size >= min_bytes
 
 
 class PartitionReader(ABC):
@@ -131,7 +140,7 @@ class PartitionReader(ABC):
         for each in partitions:
             yield None
             result = self.read(each, left, must_have_one)
-            size = size_of(result)
+            size = 0 if result is None else size_of(result)
             if size:
                 must_have_one = False
                 left = max(0, left - size)
@@ -179,6 +188,11 @@ class PartitionReader(ABC):
 
     @abstractmethod
     def count_bytes(self, partition: Partition, size: int) -> None: ...
+
+
+def loaded(found: FileSlice) -> FileSlice | bytes:
+    """Few records cost less as bytes, and if they cannot be read, it is said of their partition and ends no connection."""
+    return found.read() if found.size <= SMALL else found
 
 
 def is_diverging(result: Result | None) -> bool:

@@ -95,13 +95,11 @@ class RepeatedFollowerFetch:
         self._named.part.fetch_offset = offset
         self._waiting, self._correlation_id = request, bytes(request.frame[4:8])
         follower.is_new = True
-        if not self._is_answered(may_wait=True):
-            follower.is_new = False
-            request.handled_at = now = broker.loop.monotonic()
-            self._deadline = now + self._fetch.seconds
-            if self._timer is None:
-                broker.replicas.purgatory.watch(self)
-                self._timer = broker.loop.later(self._fetch.seconds, self._look_at_clock)
+        try:
+            if not self._is_answered(may_wait=True):
+                self._wait(request)
+        except Exception:
+            self._failed(request)
         return True
 
     # Answering.
@@ -174,6 +172,14 @@ class RepeatedFollowerFetch:
     def is_waiting(self) -> bool:
         return self._waiting is not None
 
+    def _wait(self, request: Request) -> None:
+        self._follower.is_new = False
+        request.handled_at = now = self._broker.loop.monotonic()
+        self._deadline = now + self._fetch.seconds
+        if self._timer is None:
+            self._broker.replicas.purgatory.watch(self)
+            self._timer = self._broker.loop.later(self._fetch.seconds, self._look_at_clock)
+
     def attempt(self, key: Hashable) -> bool:
         if self._waiting is not None and not self._is_due and self._follower.is_due(self._watched[key]):
             self._is_due = True
@@ -206,5 +212,8 @@ class RepeatedFollowerFetch:
             self._is_answered(may_wait=False)
         except Exception:
             # Nobody above knows whose request this is: it has waited.
-            self._waiting = None
-            self._context_of(request).failed()
+            self._failed(request)
+
+    def _failed(self, request: Request) -> None:
+        self._waiting = None
+        self._context_of(request).failed()

@@ -20,7 +20,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from milepost.broker.fetch.partition_read import FetchPartition, Result, empty, is_diverging, offsets_of
 from milepost.broker.slices import Work, at_once
@@ -36,11 +36,20 @@ EVICT_AFTER_MS = 120_000
 MAX_EPOCH = 2**31 - 1
 
 
+class Answer(NamedTuple):
+    """What an answer says: its session, and the partitions that it names; one without a result has nothing to read."""
+
+    session_id: int
+    named: list[tuple[FetchPartition, Result | None]]
+
+
 class Sessionless:
     """A full fetch: everything asked for is answered. A partition that is named again counts once, as it was named last."""
 
     error_code: int = ErrorCode.NONE
     session_id = 0
+    revision = 0
+    """Counts the requests that were taken apart for it, each of which may have changed what it holds."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[Key, FetchPartition] = OrderedDict()
@@ -71,11 +80,12 @@ class Sessionless:
     def answering(
         self, partitions: Sequence[FetchPartition], results: Sequence[Result | None], isolation: Isolation
     ) -> Work[FetchResponse]:
-        groups = TopicGroups()
-        for each, result in zip(partitions, results, strict=True):
-            groups.add(each, empty(each, isolation) if result is None else result)
-            yield None
-        return FetchResponse(session_id=self.session_id, responses=groups.responses)
+        return (yield from responding((yield from self.naming(partitions, results)), isolation))
+
+    def naming(self, partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> Work[Answer]:
+        """Which partitions the answer names."""
+        yield None
+        return Answer(self.session_id, list(zip(partitions, results, strict=True)))
 
 
 class Refused(Sessionless):
@@ -96,8 +106,6 @@ class Session(Sessionless):
         self.is_full = True
         self.has_grown = True
         """Whether it has to be asked again if there is room for its partitions."""
-        self.revision = 0
-        """Counts the requests that were taken apart for it, each of which may have changed what it holds."""
 
     @property
     def value(self) -> tuple[bool, int, int]:
@@ -123,10 +131,8 @@ class Session(Sessionless):
         each = self._asked.get((topic.topic, topic.topic_id, part.partition))
         return each if each is not None and each.part is part else None
 
-    def answering(
-        self, partitions: Sequence[FetchPartition], results: Sequence[Result | None], isolation: Isolation
-    ) -> Work[FetchResponse]:
-        groups = TopicGroups()
+    def naming(self, partitions: Sequence[FetchPartition], results: Sequence[Result | None]) -> Work[Answer]:
+        named = []
         is_known = True
         for each, result in zip(partitions, results, strict=True):
             yield None
@@ -134,10 +140,9 @@ class Session(Sessionless):
             if result is None and each.partition is None:
                 continue  # it was quiet, and is gone: the next fetch says so
             if self.sends(each, result):
-                groups.add(each, empty(each, isolation) if result is None else result)
+                named.append((each, result))
         self.is_full = False
-        session_id = self._cache.keep(self) if is_known or self.is_followers else self._cache.close(self)
-        return FetchResponse(session_id=session_id, responses=groups.responses)
+        return Answer(self._cache.keep(self) if is_known or self.is_followers else self._cache.close(self), named)
 
     def sends(self, each: FetchPartition, result: Result | None) -> bool:
         """Whether the answer names a partition. If so, that is noted."""
@@ -157,7 +162,9 @@ class Session(Sessionless):
 
 def has_changes(result: Result | None) -> bool:
     """Whether there is something in it besides offsets: a diverged follower must hear of it, however often it asks."""
-    return result is not None and bool(result.records or result.error_code or is_diverging(result))
+    return result is not None and bool(
+        result.records or result.error_code or is_diverging(result) or result.preferred_read_replica >= 0
+    )
 
 
 class FetchSessions:
@@ -267,6 +274,17 @@ class FetchSessions:
         del self._sessions[evicted.session_id]
         self.evictions += 1
         return True
+
+
+def responding(answer: Answer, isolation: Isolation) -> Work[FetchResponse]:
+    """The message that says this."""
+    groups = TopicGroups()
+    for each, result in answer.named:
+        yield None
+        if result is None and each.partition is None:
+            continue  # looked up again for another connection of the session, and gone
+        groups.add(each, empty(each, isolation) if result is None else result)
+    return FetchResponse(session_id=answer.session_id, responses=groups.responses)
 
 
 class TopicGroups:
