@@ -1,7 +1,8 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`, without those that only brokers use; a module there is imported when its API is
-first asked for.
+Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for. What only brokers and
+controllers say to each other is served in a cluster (`AmongBrokers`), on the listeners that are for them, from connections that have proven
+to be a broker's (`replica/broker_proof`); from anybody else it is refused with 31, as by a broker that is alone.
 What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
 in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
@@ -18,13 +19,13 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker import apis, inter_broker
-from milepost.broker.authorizer import EVERYBODY, Authorizer
+from milepost.broker.authorizer import Authorizer
 from milepost.broker.context import Context
 from milepost.broker.remembered_produce import RememberedProduces
 from milepost.broker.slices import Slices, Work
@@ -33,6 +34,7 @@ from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.parts import Parts
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
@@ -63,17 +65,30 @@ def served_apis() -> dict[int, Api]:
     return {key: api for key, api in handled_apis().items() if key not in inter_broker.SERVED_IN_A_CLUSTER}
 
 
+class AmongBrokers(NamedTuple):
+    """What is different in a cluster: handlers of requests between brokers get `parts`, and a follower's fetch may be one that goes on."""
+
+    parts: ClusterParts
+    repeat_fetch: Callable[[object, Request], bool]
+
+
 class Dispatcher:
-    def __init__(self, broker: Parts, authorizer: Authorizer = EVERYBODY, served: Mapping[int, Api] | None = None):
+    def __init__(
+        self, broker: Parts, authorizer: Authorizer, served: Mapping[int, Api], among_brokers: AmongBrokers | None = None
+    ):
         self.broker = broker
         self.authorizer = authorizer
-        self.served = dict(served_apis() if served is None else served)
+        self.served = served
+        self._among_brokers = among_brokers
         self._handlers: dict[int, ApiHandler] = {}
         self._remembered = RememberedProduces()
         self.slices: Slices[Context] = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
+        fetch = request.channel.state.get("fetch")
+        if fetch is not None and self._repeats(fetch, request):
+            return
         try:
             if self._remembered.handle(request, self.broker):
                 return
@@ -106,6 +121,15 @@ class Dispatcher:
                 self._handled(response, context)
         except Exception:
             self.failed(context)
+
+    def _repeats(self, fetch: object, request: Request) -> bool:
+        """Whether a request is a follower's fetch as those before it, and is handled."""
+        assert self._among_brokers is not None, "a broker that is alone has no followers"
+        try:
+            return self._among_brokers.repeat_fetch(fetch, request)
+        except Exception:
+            self._give_up(request, "a follower's fetch")
+            return True
 
     def remember(self, request: Request, body: ProduceRequest, version: int) -> None:
         """Expect more of the kind, if none of them has to ask."""
@@ -155,6 +179,9 @@ class Dispatcher:
 
     def import_handler(self, api: Api) -> ApiHandler:
         handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        if api.key in inter_broker.SERVED_IN_A_CLUSTER:
+            assert self._among_brokers is not None, "it is served in a cluster alone"
+            handler = partial(handler, broker=self._among_brokers.parts)
         if self.authorizer.allows_everything:
             return handler
         from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need
