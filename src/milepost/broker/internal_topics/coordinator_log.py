@@ -29,24 +29,8 @@ if TYPE_CHECKING:
     from milepost.replica.partition import Partition
 
 Done = Callable[[int], None]
-
-
-def configs_of_offsets(config: BrokerConfig) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }
-
-
-def configs_of_transactions(config: BrokerConfig, min_isr: int) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "uncompressed",
-        "min.insync.replicas": str(min_isr),
-        "segment.bytes": str(config.transaction_state_log_segment_bytes),
-        "unclean.leader.election.enable": "false",
-    }
+Make = Callable[[str, int, Mapping[str, str]], object]
+"""A topic, at once."""
 
 
 class Topics(Protocol):
@@ -70,9 +54,9 @@ class InternalTopic:
         partition_count: int,
         configs: dict[str, str],
         factor: int = 1,
-        make: Callable[[str, int, Mapping[str, str]], object] | None = None,
+        make: Make | None = None,
     ):
-        """`make`: a topic, at once. None where an append finds it made, or it is not to be made at all."""
+        """`make` is None where an append finds the topic made, or it is not to be made at all."""
         self.name = name
         self._broker = broker
         self._partition_count = partition_count
@@ -160,3 +144,25 @@ class InternalTopic:
 
 def numbered(records: Sequence[Record]) -> list[Record]:
     return [Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(records)]
+
+
+def offsets_topic(broker: Topics, *, factor: int = 1, make: Make | None = None) -> InternalTopic:
+    config = broker.config
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+    return InternalTopic(broker, "__consumer_offsets", config.offsets_topic_num_partitions, configs, factor, make)
+
+
+def transactions_topic(broker: Topics, *, factor: int = 1, min_isr: int = 1, make: Make | None = None) -> InternalTopic:
+    config = broker.config
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    return InternalTopic(broker, "__transaction_state", config.transaction_state_log_num_partitions, configs, factor, make)

@@ -22,7 +22,7 @@ from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.broker import Broker, configured, configured_id, topic_id_on_disk
 from milepost.broker.configs.dynamic_config import apply, in_force, settings_of_topics, use_config
 from milepost.broker.dispatch import served_apis
-from milepost.broker.internal_topics.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
+from milepost.broker.internal_topics.coordinator_log import offsets_topic, transactions_topic
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.transaction_markers import MarkerWriter
 from milepost.broker.telemetry.metered_disk import MeteredDisk
@@ -69,20 +69,8 @@ class AloneBroker(Broker):
             self.replicas = ReplicaManager(logs, self.loop, self.node_id)
             topics = AloneTopics(self, self.cluster)
             self.topology = alone.topology(self, self.cluster, topics)
-            self.offsets_topic = InternalTopic(
-                self,
-                "__consumer_offsets",
-                self.config.offsets_topic_num_partitions,
-                configs_of_offsets(self.config),
-                make=topics.make_at_once,
-            )
-            self.transactions_topic = InternalTopic(
-                self,
-                "__transaction_state",
-                self.config.transaction_state_log_num_partitions,
-                configs_of_transactions(self.config, min_isr=1),
-                make=topics.make_at_once,
-            )
+            self.offsets_topic = offsets_topic(self, make=topics.make_at_once)
+            self.transactions_topic = transactions_topic(self, make=topics.make_at_once)
             topics.finish_deletions()
             self.taken_over = self._adopt()
             topics.host_all()

@@ -21,7 +21,7 @@ from milepost.broker.dispatch import AmongBrokers, handled_apis
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.broker.ground import MakeGround, sockets
-from milepost.broker.internal_topics.coordinator_log import InternalTopic, configs_of_offsets, configs_of_transactions
+from milepost.broker.internal_topics.coordinator_log import offsets_topic, transactions_topic
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.marker_sender import MarkerSender
 from milepost.broker.peers_in_turn import PeersInTurn
@@ -103,11 +103,8 @@ class ZooKeeperBroker(Broker):
         with self.abandoned_if_it_fails():
             self.node_id = configured_id(given)
             self.versions = protocol_versions(given.inter_broker_protocol_version)
-            names = [parse_listener(each).name for each in given.listeners]
             control = given.control_plane_listener_name
-            self.inter_broker_listener = given.inter_broker_listener_name or next(
-                (name for name in names if name != control), names[0]
-            )
+            self.inter_broker_listener = inter_broker_listener(given)
             self.broker_listeners = {self.inter_broker_listener} | ({control} if control else set())
             self.proof = BrokerProof(self.node_id, is_required=given.milepost_broker_proof_required)
             self.proof.warn_if_open(self.broker_listeners)
@@ -139,19 +136,11 @@ class ZooKeeperBroker(Broker):
             self.leaving = Leaving(self.member, self.link, self.versions, self.loop)
             self.topics = ZooKeeperTopics(self)
             self.settings = ClusterSettings(self)
-            self.offsets_topic = InternalTopic(
+            self.offsets_topic = offsets_topic(self, factor=given.offsets_topic_replication_factor)
+            self.transactions_topic = transactions_topic(
                 self,
-                "__consumer_offsets",
-                given.offsets_topic_num_partitions,
-                configs_of_offsets(given),
-                given.offsets_topic_replication_factor,
-            )
-            self.transactions_topic = InternalTopic(
-                self,
-                "__transaction_state",
-                given.transaction_state_log_num_partitions,
-                configs_of_transactions(given, given.transaction_state_log_min_isr),
-                given.transaction_state_log_replication_factor,
+                factor=given.transaction_state_log_replication_factor,
+                min_isr=given.transaction_state_log_min_isr,
             )
             self.topology = zookeeper.topology(self)
             self.write_markers = MarkerSender(self)
@@ -364,6 +353,13 @@ def served_apis() -> dict[int, Api]:
 def repeat_fetch(fetch: object, request: Request) -> bool:
     assert isinstance(fetch, RepeatedFollowerFetch)
     return fetch.handle(request)
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """Where none is named it is the first that is not the controller's own."""
+    names = [parse_listener(each).name for each in config.listeners]
+    others = (name for name in names if name != config.control_plane_listener_name)
+    return config.inter_broker_listener_name or next(others, names[0])
 
 
 def known_cluster_id(directories: Sequence[DataDirectory], node_id: int) -> str | None:
