@@ -9,8 +9,9 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from milepost.broker.attached import AttachedBroker
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.attached import AttachedBroker
+from milepost.broker.life import Life
 from tests.golden_log.golden_case import digests
 
 SECONDS = 60
@@ -35,8 +36,7 @@ def fingerprint(*directories: Path) -> dict[str, Any]:
 @contextmanager
 def attached(*directories: Path, settings: dict[str, str] | None = None) -> Iterator[AttachedBroker]:
     before = fingerprint(*directories)
-    broker = AttachedBroker(map(str, directories), {**FREE_PORT, **(settings or {})})
-    with broker:
+    with Life(AttachedBroker(map(str, directories), {**FREE_PORT, **(settings or {})})) as broker:
         yield broker
     after = fingerprint(*directories)
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from milepost.broker.broker import Broker
-from milepost.files import Disk, HandlePool
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
+from milepost.files import Disk
 from tests.broker.wire import Wire
 
 SETTINGS = {
@@ -27,24 +29,21 @@ class Brokers:
 
     def __init__(self, directory: Path):
         self._directory = directory
-        self._running: list[Broker] = []
+        self._lives: list[Life[AloneBroker]] = []
 
     def start(self, settings: dict[str, str] | None = None, disk: Disk | None = None) -> Broker:
-        broker = Broker({"log.dirs": str(self._directory), **SETTINGS, **(settings or {})})
-        if disk is not None:
-            broker.logs.disk = disk
-            broker.logs.pool = HandlePool(disk)
-        broker.__enter__()
-        self._running.append(broker)
-        return broker
+        life = Life(AloneBroker({"log.dirs": str(self._directory), **SETTINGS, **(settings or {})}, disk=disk))
+        self._lives.append(life)
+        return life.__enter__()
 
     def stop(self, broker: Broker) -> None:
-        self._running.remove(broker)
-        broker.__exit__(None, None, None)
+        (life,) = [life for life in self._lives if life.broker is broker]
+        self._lives.remove(life)
+        life.__exit__(None, None, None)
 
     def stop_all(self) -> None:
-        while self._running:
-            self.stop(self._running[-1])
+        while self._lives:
+            self.stop(self._lives[-1].broker)
 
 
 @pytest.fixture

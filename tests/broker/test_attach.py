@@ -12,11 +12,15 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient
 
 import milepost
-from milepost.broker.attached import AttachedBroker
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.kinds.attached import AttachedBroker
+from milepost.broker.life import Life
+from milepost.client.admin import create_topic
 from milepost.client.cluster import Cluster
 from milepost.clock import ManualClock
 from milepost.errors import KafkaStorage
+from milepost.files import Overlay
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition as Name
@@ -218,8 +222,9 @@ def test_same_partition_twice_is_refused_with_both_places(golden: Golden) -> Non
 
 def test_same_directory_named_twice_is_one(golden: Golden) -> None:
     logdir = golden("page_visits/kafka-4.3.0") / "logdir"
-    broker = AttachedBroker([str(logdir), str(logdir / "page_visits-0"), f"{logdir}/"], FREE_PORT)
-    assert sorted(map(str, broker.logs.paths)) == [f"page_visits-{number}" for number in range(5)]
+    with Life(AttachedBroker([str(logdir), str(logdir / "page_visits-0"), f"{logdir}/"], FREE_PORT)) as broker:
+        paths = broker.logs.paths
+    assert sorted(map(str, paths)) == [f"page_visits-{number}" for number in range(5)]
 
 
 def test_deleted_partition_is_left_out_of_a_data_directory_and_served_when_it_is_named(golden: Golden, tmp_path: Path) -> None:
@@ -287,8 +292,8 @@ def test_nothing_happens_to_the_logs_when_time_goes_by(tmp_path: Path) -> None:
         for number in range(20):
             log.append([Record(timestamp=1 + number, key=b"k", value=b"v%d" % number)])
     clock = ManualClock(10**12)
-    with AttachedBroker(
-        [str(tmp_path / "data")], {**FREE_PORT, "log.initial.task.delay.ms": "0"}, clock=clock
+    with Life(
+        AttachedBroker([str(tmp_path / "data")], {**FREE_PORT, "log.initial.task.delay.ms": "0"}, clock=clock)
     ) as attached_broker:
         logs = attached_broker.logs
         for _ in range(3):
@@ -306,8 +311,9 @@ def test_directory_of_a_running_broker_is_served_as_it_was_at_that_moment(tmp_pa
     # Its owner writes into it every now and then, but not while it is compared.
     checkpoints = ("replica.high.watermark", "log.flush.offset", "log.flush.start.offset")
     seldom = {f"{name}.checkpoint.interval.ms": "3600000" for name in checkpoints}
-    with Broker({"log.dirs": str(tmp_path), **FREE_PORT, **seldom}) as running:
-        running.create_topic("live", 1)
+    with Life(AloneBroker({"log.dirs": str(tmp_path), **FREE_PORT, **seldom})) as running:
+        with Cluster(running.bootstrap_servers) as cluster:
+            create_topic(cluster, "live", partitions=1)
         partition = running.replicas.partition(Name("live", 0))
         assert partition is not None
         for number in range(50):
@@ -316,7 +322,7 @@ def test_directory_of_a_running_broker_is_served_as_it_was_at_that_moment(tmp_pa
         with attached(tmp_path) as broker:
             rows = consume(broker, {Name("live", 0): 0})[Name("live", 0)]
             assert [row[3] for row in rows] == [b"v%d" % number for number in range(50)]
-        with AttachedBroker([str(tmp_path)], FREE_PORT) as broker:
+        with Life(AttachedBroker([str(tmp_path)], FREE_PORT)) as broker:
             partition.log.append([Record(value=b"later")])
             assert len(consume(broker, {Name("live", 0): 0})[Name("live", 0)]) == 50
 
@@ -326,19 +332,18 @@ def test_file_that_its_owner_takes_away_while_it_is_loaded_makes_loading_begin_a
         for number in range(20):
             log.append([Record(value=b"v%d" % number)])
         oldest = log.segments.base_offsets()[0]
-    broker = AttachedBroker([str(tmp_path)], FREE_PORT)
-    listdir = broker.logs.overlay.listdir
+    listdir = Overlay.listdir
     taken: list[str] = []
 
-    def listed_and_taken_away(path: str) -> list[str]:
-        names = listdir(path)
+    def listed_and_taken_away(overlay: Overlay, path: str) -> list[str]:
+        names = listdir(overlay, path)
         if path.endswith("live-0") and not taken:
             for file in (tmp_path / "live-0").glob(f"{oldest:020d}.*"):
                 file.unlink()
                 taken.append(file.name)
         return names
 
-    monkeypatch.setattr(broker.logs.overlay, "listdir", listed_and_taken_away)
-    with broker:
+    monkeypatch.setattr(Overlay, "listdir", listed_and_taken_away)
+    with Life(AttachedBroker([str(tmp_path)], FREE_PORT)) as broker:
         assert taken
         assert broker.logs.logs[Name("live", 0)].start_offset > oldest

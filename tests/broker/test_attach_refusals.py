@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from milepost.broker.attached import NOT_SERVED, AttachedBroker
 from milepost.broker.dispatch import served_apis
 from milepost.broker.guards import GUARDS, UNGUARDED
+from milepost.broker.kinds.attached import NOT_SERVED, AttachedBroker
 from milepost.errors import InvalidArgument
 from milepost.log.log import Log
 from milepost.protocol.apis import BY_NAME

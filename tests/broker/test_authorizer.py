@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from milepost.broker.authorizer import Access, Operation, ResourceType
-from milepost.broker.broker import Broker
-from milepost.broker.dispatch import served_apis
+from milepost.broker.authorizer import EVERYBODY, Access, Authorizer, Operation, ResourceType
+from milepost.broker.dispatch import Dispatcher, module_name, served_apis
 from milepost.broker.guards import GUARDS, UNGUARDED
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.kinds.zookeeper import served_apis as cluster_apis
+from milepost.broker.life import Life
+from milepost.protocol.apis import Api
 from milepost.protocol.messages import (
     AlterClientQuotasRequest,
     AlterConfigsRequest,
@@ -52,13 +58,18 @@ def picky() -> Picky:
 
 @pytest.fixture
 def wire(tmp_path: Path, picky: Picky) -> Iterator[Wire]:
-    with Broker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=picky) as broker, Wire(broker.bootstrap_servers) as wire:
+    with (
+        Life(AloneBroker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=picky)) as broker,
+        Wire(broker.bootstrap_servers) as wire,
+    ):
         yield wire
 
 
 def create(wire: Wire, *names: str) -> dict[str, tuple[int, str | None]]:
     topics = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return {topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics}
+    return {
+        topic.name: (topic.error_code, topic.error_message) for topic in wire.ask(CreateTopicsRequest(topics=topics), 7).topics
+    }
 
 
 def topics_of(wire: Wire) -> list[str]:
@@ -76,6 +87,42 @@ def produce(wire: Wire, *names: str, acks: int = -1) -> dict[str, int]:
 def test_every_api_that_is_served_is_guarded_or_known_not_to_be():
     assert not UNGUARDED & GUARDS.keys()
     assert UNGUARDED | GUARDS.keys() == {api.name for api in served_apis().values()}
+
+
+BETWEEN_BROKERS = {
+    "AllocateProducerIds",
+    "AlterPartition",
+    "ControlledShutdown",
+    "LeaderAndIsr",
+    "SaslAuthenticate",
+    "SaslHandshake",
+    "StopReplica",
+    "UpdateMetadata",
+}
+"""Between brokers: whether a connection is a broker's is decided by what it has proven, before anybody is authorized."""
+
+
+def handlers(authorizer: Authorizer, served: Mapping[int, Api]) -> dict[str, tuple[Callable[..., Any], Callable[..., Any]]]:
+    """By API: what a dispatcher calls, and the handler itself."""
+    dispatcher = Dispatcher(None, authorizer, served, object())  # type: ignore[arg-type]
+    return {
+        api.name: (dispatcher.handler_of(api), import_module(f"milepost.broker.apis.{module_name(api)}").handle)
+        for api in served.values()
+    }
+
+
+@pytest.mark.parametrize("served", [served_apis(), cluster_apis()], ids=["alone", "in a cluster"])
+def test_every_handler_is_reached_through_the_authorizer_but_for_those_that_are_listed(served, picky):
+    reached = handlers(picky, served)
+    past = {name for name, (called, handler) in reached.items() if called is handler or isinstance(called, partial)}
+    assert past - BETWEEN_BROKERS == UNGUARDED & reached.keys()
+    assert past & BETWEEN_BROKERS == BETWEEN_BROKERS & reached.keys()
+
+
+@pytest.mark.parametrize("served", [served_apis(), cluster_apis()], ids=["alone", "in a cluster"])
+def test_where_everybody_may_do_everything_nothing_stands_before_a_handler(served):
+    reached = handlers(EVERYBODY, served)
+    assert {name for name, (called, handler) in reached.items() if called is not handler} == BETWEEN_BROKERS & reached.keys()
 
 
 def test_topic_that_is_denied_is_not_made_and_the_others_are(wire, picky):

@@ -222,7 +222,7 @@ def test_error_that_ends_its_thread_is_raised_when_it_is_stopped():
     def fail() -> None:
         raise RuntimeError("the ceiling came down")
 
-    thread = broker._running._thread
+    thread = broker._life.thread
     assert thread is not None
     broker._running.loop.post(fail)
     thread.join(SECONDS)

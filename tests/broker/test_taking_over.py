@@ -9,6 +9,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.errors import KafkaStorage
 from milepost.log.retention import delete_old_segments
 from milepost.topic_partition import TopicPartition as Name
@@ -128,7 +130,7 @@ def test_groups_are_where_they_were_and_their_topic_is_compacted(golden: Golden,
 def test_producer_id_that_is_in_the_log_is_not_given_again(golden: Golden, tmp_path, version):
     case = f"idempotence/kafka-{version}"
     settings = {"log.dirs": str(golden(case, tmp_path) / "logdir"), **FREE_PORT}
-    with Broker(settings, clock=clock_of(golden.expected(case, "idem-0"))) as broker:
+    with Life(AloneBroker(settings, clock=clock_of(golden.expected(case, "idem-0")))) as broker:
         log = broker.logs.logs[Name("idem", 0)]
         known, end = set(log.producers.producers), log.end_offset
         assert known

@@ -159,7 +159,7 @@ def test_settings_of_groups_are_written_down_together(wire, saves):
 
 
 def test_settings_of_so_many_groups_are_kept_and_no_more(wire, broker, monkeypatch):
-    monkeypatch.setattr("milepost.broker.configs.config_changes.MOST_GROUPS", 3)
+    monkeypatch.setattr("milepost.broker.topology.alone_configs.MOST_GROUPS", 3)
     session = "consumer.session.timeout.ms"
     assert [alter(wire, GROUP, f"group-{number}", (session, 0, "50000"))[0] for number in range(4)] == [0, 0, 0, 44]
     assert alter(wire, GROUP, "group-1", (session, 0, "51000"))[0] == 0

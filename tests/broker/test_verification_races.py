@@ -36,12 +36,13 @@ class HeldAnswers:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch):
         self._broker = broker
         self._waiting: queue.Queue[Callable[[], None]] = queue.Queue()
-        admit = broker.admit
+        coordinators = broker.topology.coordinators
+        admit = coordinators.admit
 
         def hold(admission: Any, name: str, producer: Any, partitions: Any, answer: Any) -> None:
             admit(admission, name, producer, partitions, lambda errors: self._waiting.put(lambda: answer(errors)))
 
-        monkeypatch.setattr(broker, "admit", hold)
+        monkeypatch.setattr(coordinators, "admit", hold)
 
     def next(self) -> Callable[[], None]:
         """The one that came first, to be let go later."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from tests.cli.running import Ran, run
 from tests.ports import held_port
 
@@ -20,7 +22,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
     }
-    with Broker(settings) as broker:
+    with Life(AloneBroker(settings)) as broker:
         yield broker
 
 

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
 from tests.cli.running import run
@@ -117,11 +118,12 @@ def test_topic_and_partition_that_are_not_there(ask, topic):
 
 
 def test_committed_records_only(golden, tmp_path):
-    from milepost.broker.broker import Broker
+    from milepost.broker.kinds.alone import AloneBroker
+    from milepost.broker.life import Life
 
     directory = golden("transactions/kafka-3.9.1", tmp_path) / "logdir"
     settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0", "log.retention.ms": "-1"}
-    with Broker({**settings, "transaction.state.log.num.partitions": "2"}) as broker:
+    with Life(AloneBroker({**settings, "transaction.state.log.num.partitions": "2"})) as broker:
         arguments = ["consume", "open", "--print", "offset", "--bootstrap-server", broker.bootstrap_servers]
         committed = run(*arguments, "--isolation", "read_committed", "--from-beginning", "--max-messages", 7).lines
         open_ones = run(*arguments, "--isolation", "read_committed", "--offset", 8, "--timeout", "0.2").lines
@@ -192,6 +194,6 @@ def test_a_topic_that_is_not_there_names_those_that_are(ask, topic):
 
 def test_a_topic_that_is_not_there_where_there_is_none(tmp_path):
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    with Broker(settings) as broker:
+    with Life(AloneBroker(settings)) as broker:
         ran = run("consume", "nope", "--bootstrap-server", broker.bootstrap_servers)
     assert ran.errors == ["milepost: topic nope: the broker answers UNKNOWN_TOPIC_OR_PARTITION (3): there are no topics"]

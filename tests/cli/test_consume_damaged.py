@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from milepost.broker.attached import AttachedBroker
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.kinds.attached import AttachedBroker
+from milepost.broker.life import Life
 from milepost.log.open import open_log
 from tests.cli.running import Ran, run
 from tests.inspect.logs import batch
@@ -50,7 +52,9 @@ def damage(data: Path, kind: str) -> int:
 
 @contextmanager
 def served(data: Path, how: str) -> Iterator[Broker]:
-    broker = AttachedBroker([str(data)], SETTINGS) if how == "attach" else Broker({**SETTINGS, "log.dirs": str(data)})
+    broker = (
+        Life(AttachedBroker([str(data)], SETTINGS)) if how == "attach" else Life(AloneBroker({**SETTINGS, "log.dirs": str(data)}))
+    )
     with broker:
         yield broker
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.client.retrying import Retries
@@ -27,7 +29,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
     }
-    with Broker(settings) as broker:
+    with Life(AloneBroker(settings)) as broker:
         yield broker
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.client.addresses import Address
 from milepost.client.cluster import Cluster
 from milepost.client.metadata import Node
@@ -300,10 +301,10 @@ def test_topic_of_a_broker_is_described(broker, cluster: Cluster):
 
 def test_broker_that_comes_back_at_the_same_address_is_found_again(tmp_path):
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    with Broker(settings) as first:
+    with Life(AloneBroker(settings)) as first:
         address = first.bootstrap_servers
         cluster = Cluster(address, timeout=PATIENCE)
         make_topic(cluster, "kept", 2)
         assert len(cluster.topic("kept").partitions) == 2
-    with Broker({**settings, "listeners": f"PLAINTEXT://{address}"}), cluster:
+    with Life(AloneBroker({**settings, "listeners": f"PLAINTEXT://{address}"})), cluster:
         assert list_offsets(cluster, {TopicPartition("kept", 1): LATEST})[TopicPartition("kept", 1)].offset == 0

@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.client.cluster import Cluster
 from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
@@ -118,7 +119,7 @@ def test_transactions_are_seen_as_kafkas_consumer_saw_them(golden, tmp_path, ver
         "log.retention.ms": "-1",
         "transaction.state.log.num.partitions": "2",
     }
-    with Broker(settings) as broker, Cluster(broker.bootstrap_servers) as cluster:
+    with Life(AloneBroker(settings)) as broker, Cluster(broker.bootstrap_servers) as cluster:
         for partition in (TopicPartition("tx", 0), TopicPartition("tx", 1), TopicPartition("open", 0)):
             live = golden.expected(case, str(partition))["live"]
             found: list[int] = []
@@ -140,7 +141,7 @@ def test_directory_of_kafka_is_read_record_for_record(golden, tmp_path):
     partitions = [TopicPartition("page_visits", number) for number in range(5)]
     found: dict[TopicPartition, list[Record]] = {partition: [] for partition in partitions}
     with (
-        Broker(settings) as broker,
+        Life(AloneBroker(settings)) as broker,
         Cluster(broker.bootstrap_servers) as cluster,
         Consumer(cluster, dict.fromkeys(partitions, 0)) as consumer,
     ):

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.clock import ManualClock
 from milepost.errors import MilepostError
 from milepost.net.channel import Channel
@@ -133,8 +134,9 @@ class DrivenBroker:
     def __init__(self, directory: Path, seed: int = 0, **settings: str):
         self.clock = ManualClock(START_MS)
         config = {"log.dirs": str(directory), **SETTINGS, **{name.replace("_", "."): value for name, value in settings.items()}}
-        self.broker = Broker(config, clock=self.clock, rng=random.Random(seed))
-        self.broker.start()
+        self.broker = AloneBroker(config, clock=self.clock, rng=random.Random(seed))
+        self._life = Life(self.broker)
+        self._life.start()
         # From where the loop's own clock is: timers have been set by it.
         self._now = self.broker.loop.monotonic()
         self.broker.loop.monotonic = lambda: self._now
@@ -165,7 +167,7 @@ class DrivenBroker:
         logging.getLogger("milepost").removeHandler(self._escaped)
         for link in list(self.links):
             link.close()
-        self.broker.close()
+        self._life.close()
 
     # Judging.
 

@@ -7,8 +7,9 @@ import struct
 import pytest
 from confluent_kafka import Producer
 
-from milepost.broker.broker import Broker
 from milepost.broker.inter_broker import KEYS
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.protocol import compiled, frames
 from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.messages import (
@@ -171,7 +172,7 @@ def test_listener_of_a_control_plane_opens_nothing(tmp_path):
         "control.plane.listener.name": "CONTROL",
         "log.dir": str(tmp_path),
     }
-    with Broker(settings), Wire(f"127.0.0.1:{control}") as wire:
+    with Life(AloneBroker(settings)), Wire(f"127.0.0.1:{control}") as wire:
         asked = AddPartitionsToTxnRequest(
             transactions=[AddPartitionsToTxnRequest.Transaction(transactional_id="t", producer_id=1, verify_only=True)]
         )

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from milepost.broker.clustered import ClusteredBroker
+from milepost.broker.ground import Ground
+from milepost.broker.kinds.zookeeper import Connections, ZooKeeperBroker
 from milepost.broker.produce.record_examiner import RecordExaminer
 from milepost.client.versions import api_of
+from milepost.config.broker import BrokerConfig
+from milepost.net.socket_server import ServerSettings
 from milepost.protocol.connection import ClientConnection
 from milepost.replica.metadata import Endpoint
 from milepost.replica.partition import Partition
@@ -40,6 +43,25 @@ class InTurn:
     def stop(self) -> None: ...
 
 
+class NoServer:
+    """Frames come and go without sockets."""
+
+    settings = ServerSettings()
+
+    def shutdown(self) -> None: ...
+
+
+class NoHousekeeping:
+    """The simulation looks after logs itself, by its own clock."""
+
+    def stop(self) -> None: ...
+
+
+def ground(config: BrokerConfig, process: Process) -> Ground:
+    examiner = RecordExaminer(InTurn(), config.milepost_produce_max_decompressed_bytes)  # type: ignore[arg-type]
+    return Ground(NoServer(), process, NoHousekeeping(), examiner)  # type: ignore[arg-type]
+
+
 class Observed(NamedTuple):
     """A request of a client, whose answer says also what a client cannot see."""
 
@@ -54,7 +76,7 @@ class Seen(NamedTuple):
 
 
 class SimulatedBroker:
-    broker: ClusteredBroker
+    broker: ZooKeeperBroker
     session: SimulatedSession
 
     def __init__(
@@ -103,10 +125,16 @@ class SimulatedBroker:
         self._early = []
         self._channels: dict[Caller, SimulatedChannel] = {}
         self.session = SimulatedSession(self.zookeeper, process, SESSION_SECONDS)
-        broker = self.broker = ClusteredBroker(self.settings, clock=process, rng=self.world.random, disk=self.disk)
-        broker.record_examiner = RecordExaminer(InTurn(), broker.config.milepost_produce_max_decompressed_bytes)  # type: ignore[arg-type]
-        endpoints = [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)]
-        broker.assemble(process, self.session, SimulatedPeers(self.network, process, self.broker_id), endpoints)
+        peers = SimulatedPeers(self.network, process, self.broker_id)
+        connections = Connections(self.session, peers, [Endpoint(LISTENER, "PLAINTEXT", self.name, 9092)])
+        broker = self.broker = ZooKeeperBroker(
+            self.settings,
+            clock=process,
+            rng=self.world.random,
+            disk=self.disk,
+            make_ground=lambda config, handle, logs: ground(config, process),
+            connect=lambda broker: connections,
+        )
         self._note_appends()
         broker.member.on_registered = self._registered
         broker.member.on_failed = lambda error: self._ends(process, error)
@@ -126,7 +154,7 @@ class SimulatedBroker:
     def _registered(self) -> None:
         self.world.note(f"{self.name} is registered with epoch {self.broker.member.broker_epoch}")
         if self._early is not None:
-            self.broker.begin()
+            self.broker.membership.begin()
             early, self._early = self._early, None  # type: ignore[assignment]
             for task in early:
                 task()

@@ -21,7 +21,7 @@ def run(cluster, seconds):
 
 
 def facts(cluster):
-    return {number: broker.broker.replication_facts() for number, broker in cluster.brokers.items() if broker.is_up}
+    return {number: broker.broker.topology.view.replication_facts() for number, broker in cluster.brokers.items() if broker.is_up}
 
 
 def the_controllers(cluster, name):

@@ -54,8 +54,9 @@ class Transactor(Client):
         assert state is not None
         leader = self.cluster.brokers[state.leader].broker
         held: list[Callable[[], None]] = []
-        admit = leader.admit
-        leader.admit = lambda *asked: admit(*asked[:-1], lambda errors: held.append(lambda: asked[-1](errors)))
+        coordinators = leader.topology.coordinators
+        admit = coordinators.admit
+        coordinators.admit = lambda *asked: admit(*asked[:-1], lambda errors: held.append(lambda: asked[-1](errors)))
         self.ask(state.leader, self.batch(), 9, self.answered, lambda error: None)
         self.town.run(0.5)
         assert len(held) == 1

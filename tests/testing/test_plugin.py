@@ -37,7 +37,7 @@ def test_run_that_does_not_use_it_loads_nothing_of_milepost(project):
 
         def test_loaded():
             assert sorted(name for name in sys.modules if name.startswith("milepost")) == [
-                "milepost", "milepost.testing", "milepost.testing.plugin"
+                "milepost", "milepost._version", "milepost.testing", "milepost.testing.plugin"
             ]
             assert not {"click", "cramjam", "crc32c"} & set(sys.modules)
         """
@@ -210,4 +210,4 @@ def test_plugin_costs_no_time_worth_speaking_of():
     process = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=os.environ, timeout=TIMEOUT, check=True
     )
-    assert process.stdout.split() == ["milepost", "milepost.testing", "milepost.testing.plugin"]
+    assert process.stdout.split() == ["milepost", "milepost._version", "milepost.testing", "milepost.testing.plugin"]

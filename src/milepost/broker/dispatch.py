@@ -1,7 +1,8 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`, without those that only brokers use; a module there is imported when its API is
-first asked for.
+Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for. What only brokers and
+controllers say to each other is served in a cluster, on the listeners that are for them, from connections that have proven
+to be a broker's (`replica/broker_proof`); from anybody else it is refused with 31, as by a broker that is alone.
 What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
 in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
@@ -18,13 +19,13 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker import apis, inter_broker
-from milepost.broker.authorizer import EVERYBODY, Authorizer
+from milepost.broker.authorizer import Authorizer
 from milepost.broker.context import Context
 from milepost.broker.produce.frames import ProduceFrames
 from milepost.broker.slices import Slices, Work
@@ -33,6 +34,7 @@ from milepost.protocol import frames, headers
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, PRODUCE, Api
 
 if TYPE_CHECKING:
+    from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.fetch.interfaces import RepeatedFetch
     from milepost.broker.parts import Parts
     from milepost.net.request import Request
@@ -64,10 +66,14 @@ def served_apis() -> dict[int, Api]:
 
 
 class Dispatcher:
-    def __init__(self, broker: Parts, authorizer: Authorizer = EVERYBODY, served: Mapping[int, Api] | None = None):
+    def __init__(
+        self, broker: Parts, authorizer: Authorizer, served: Mapping[int, Api], cluster_parts: ClusterParts | None = None
+    ):
+        """`cluster_parts`: in a cluster, what handlers of requests between brokers get besides."""
         self.broker = broker
         self.authorizer = authorizer
-        self.served = dict(served_apis() if served is None else served)
+        self.served = served
+        self._cluster_parts = cluster_parts
         self._handlers: dict[int, ApiHandler] = {}
         # Who is asked for nothing may write to every topic: the others go by way of the guards.
         self._produce_frames = ProduceFrames(broker, self._give_up) if authorizer.allows_everything else None
@@ -152,6 +158,9 @@ class Dispatcher:
 
     def import_handler(self, api: Api) -> ApiHandler:
         handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        if api.key in inter_broker.SERVED_IN_A_CLUSTER:
+            assert self._cluster_parts is not None, "it is served in a cluster alone"
+            handler = partial(handler, broker=self._cluster_parts)
         if self.authorizer.allows_everything:
             return handler
         from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need

@@ -25,6 +25,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument
 from milepost.files.temporary import TemporaryDirectory
@@ -62,12 +64,12 @@ class EmbeddedBroker:
         self._config = BrokerConfig.parse({**QUICK, **given})
         self._temporary: TemporaryDirectory | None = None
         self._bound: str | None = None
-        self._broker: Broker | None = None
+        self._life: Life[AloneBroker] | None = None
         self._owner = -1
 
     def start(self) -> EmbeddedBroker:
         """Load, listen, and serve on a thread of its own. It is ready for clients when this returns."""
-        if self._broker is not None:
+        if self._life is not None:
             raise InvalidArgument(f"the broker at {self.bootstrap_servers} runs already")
         config = self._config
         is_first = self._bound is None
@@ -76,14 +78,14 @@ class EmbeddedBroker:
             config = config.override({"log.dirs": self._temporary.path})
         if self._bound is not None:
             config = config.override({"listeners": self._bound})
-        broker = Broker(config)
         try:
-            broker.__enter__()
+            life = Life(AloneBroker(config))
+            broker = life.__enter__()
         except BaseException:
             if is_first:
                 self._forget()
             raise
-        self._broker, self._owner = broker, os.getpid()
+        self._life, self._owner = life, os.getpid()
         self._bound = ",".join(f"{each.listener}://{_url(*each.address)}" for each in broker.server.all_acceptors)
         # A program that ends without a word still leaves its directory as after a clean stop.
         atexit.register(self.stop)
@@ -94,11 +96,11 @@ class EmbeddedBroker:
 
         A temporary directory goes with this object, or at the end of the program.
         """
-        broker, self._broker = self._broker, None
-        if broker is None or os.getpid() != self._owner:
+        life, self._life = self._life, None
+        if life is None or os.getpid() != self._owner:
             return
         atexit.unregister(self.stop)
-        broker.__exit__(None, None, None)
+        life.__exit__(None, None, None)
 
     def _forget(self) -> None:
         """The next start is a first one."""
@@ -122,7 +124,7 @@ class EmbeddedBroker:
 
     @property
     def is_running(self) -> bool:
-        return self._broker is not None
+        return self._life is not None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -144,9 +146,9 @@ class EmbeddedBroker:
 
     @property
     def _running(self) -> Broker:
-        if self._broker is None:
+        if self._life is None:
             raise InvalidArgument("the broker does not run: call start(), or use it in a with statement")
-        return self._broker
+        return self._life.broker
 
     # Topics, without another client.
 

@@ -41,7 +41,6 @@ BROKERS_SINCE = {ADD_PARTITIONS_TO_TXN: 4}
 """APIs that clients use as well, and the first version of each that only brokers do."""
 
 
-
 def is_between_brokers(header: RequestHeader) -> bool:
     first = BROKERS_SINCE.get(header.api_key)
     return header.api_key in KEYS if first is None else header.api_version >= first

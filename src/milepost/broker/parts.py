@@ -1,12 +1,12 @@
 """What request handlers, and the parts of a broker that need many of the others, may use of it: what `Context.broker` is.
 
-A protocol, so that only the composition (`broker`, `clustered`, `attached`) knows the classes that it is made of. A part that needs few
+A protocol, so that only the composition (`kinds`) knows the classes that it is made of. A part that needs few
 others says in its own module which they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -16,15 +16,12 @@ if TYPE_CHECKING:
     from milepost.broker.internal_topics.coordinators import Coordinators
     from milepost.broker.produce.record_examiner import RecordExaminer
     from milepost.broker.slices import Slices
-    from milepost.broker.telemetry.replication_facts import Alone, AmongOthers
     from milepost.broker.topology.protocols import Topology
     from milepost.clock import Clock
     from milepost.cluster.view import ClusterView
     from milepost.config.broker import BrokerConfig
-    from milepost.config.topic import LogConfig
     from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
-    from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.log.manager import LogManager
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     from milepost.net.request_metrics import RequestMetricsTable
     from milepost.net.socket_server import SocketServer
     from milepost.protocol.apis import Api
-    from milepost.protocol.error_codes import ErrorCode
-    from milepost.protocol.messages import FetchRequest, FetchResponse
     from milepost.replica.manager import ReplicaManager
     from milepost.replica.partition import Partition
     from milepost.topic_partition import TopicPartition
@@ -81,7 +76,6 @@ class Parts(Protocol):
         """What clients of a listener are told to connect to."""
 
     def use_config(self, config: BrokerConfig) -> None: ...
-    def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]: ...
 
     @property
     def topology(self) -> Topology: ...
@@ -105,11 +99,6 @@ class Parts(Protocol):
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """A replica that a client in a rack should read from instead; -1: here is best."""
 
-    # Topics.
-
-    def ensure_new_topic(self, name: str) -> None:
-        """That a topic of this name could be made."""
-
     # Coordinators.
 
     @property
@@ -126,20 +115,3 @@ class Parts(Protocol):
     def transactions_topic(self) -> InternalTopic: ...
     def asks_coordinator(self, admission: Admission) -> bool:
         """Whether the first batch of a transaction waits for its coordinator."""
-
-    def admit(
-        self,
-        admission: Admission,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
-
-    # Other brokers.
-
-    def answer_follower(self, request: FetchRequest, context: Any) -> FetchResponse | None:
-        """A fetch that says it is another broker's."""
-
-    def replication_facts(self) -> Alone | AmongOthers: ...

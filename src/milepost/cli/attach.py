@@ -18,7 +18,7 @@ from milepost.cli.serve import broker_config, labelled, log_to_second_stream, ru
 from milepost.codec.text import counted
 
 if TYPE_CHECKING:
-    from milepost.broker.attached import AttachedBroker
+    from milepost.broker.kinds.attached import AttachedBroker
     from milepost.cluster.view import TopicState
 
 
@@ -33,13 +33,15 @@ def command(directories: tuple[str, ...], port: int | None, properties: dict[str
     Clients may consume, in groups too; whatever would write is refused, and no byte, name or time of the directories changes.
     """
     # Here and not at the top: `milepost attach --help` needs no broker.
-    from milepost.broker.attached import AttachedBroker
+    from milepost.broker.kinds.attached import AttachedBroker
+    from milepost.broker.life import Life
 
     # What recovery has to say is printed below, once.
     log_to_second_stream(logging.INFO if verbose else logging.ERROR)
     broker = AttachedBroker(directories, broker_config(properties, port))
-    broker.start()
-    run(broker, lines(broker))
+    life = Life(broker)
+    life.start()
+    run(life, lines(broker))
 
 
 def lines(broker: AttachedBroker) -> Iterator[str]:
@@ -56,7 +58,7 @@ def lines(broker: AttachedBroker) -> Iterator[str]:
 
 def about(topic: TopicState, broker: AttachedBroker) -> str:
     """`page_visits: 5 partitions, 1653 offsets`."""
-    partitions = broker.partitions_of(topic)
+    partitions = [each for name, each in broker.replicas.partitions.items() if name.topic == topic.name]
     offsets = sum(partition.log.end_offset - partition.log.start_offset for partition in partitions)
     text = f"{topic.name}: {counted(len(partitions), 'partition')}, {counted(offsets, 'offset')}"
     if len(partitions) < topic.partitions:

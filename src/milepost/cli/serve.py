@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Iterable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +21,12 @@ from milepost.cli.options.broker_properties import broker_properties
 from milepost.cli.terminal.output import EXIT_IO, Sentence
 from milepost.config.broker import BrokerConfig
 from milepost.config.sources import from_environment, from_file, from_flags, resolve
-from milepost.errors import MilepostError
+from milepost.errors import InvalidConfiguration, MilepostError
 from milepost.files import Disk, read_file
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.broker.life import Life
 
 logger = logging.getLogger("milepost.cli")
 
@@ -40,7 +41,7 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
     """Run a broker: any Kafka client can produce to it and consume from it."""
     # Here and not at the top: `milepost serve --help` needs no broker.
     from milepost.broker.idle_collection import IdleCollection
-    from milepost.broker.opening import broker_for
+    from milepost.broker.life import Life
     from milepost.log.load_report import summary
 
     log_to_second_stream(logging.INFO if verbose else logging.WARNING)
@@ -48,7 +49,8 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
         properties["log.dirs"] = data
     config = broker_config(properties, port, config_file)
     broker = broker_for(config)
-    broker.start()
+    life = Life(broker)
+    life.start()
     IdleCollection(broker.server.loop).start()
     lines = [labelled("data directory", ", ".join(config.directories))]
     if broker.taken_over:
@@ -57,7 +59,7 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
         )
     if recovered := summary(broker.logs.reports.values()):
         lines.append(labelled("recovered", recovered))
-    run(broker, lines)
+    run(life, lines)
 
 
 def broker_config(properties: dict[str, str], port: int | None, file: str | None = None) -> BrokerConfig:
@@ -74,11 +76,26 @@ def broker_config(properties: dict[str, str], port: int | None, file: str | None
     return resolved.config
 
 
-def run(broker: Broker, lines: Iterable[str]) -> None:
+def broker_for(config: BrokerConfig) -> Broker:
+    """One of a cluster where a ZooKeeper is named, else one that is alone: of its modules a broker loads what it needs."""
+    if config.zookeeper_connect is None:
+        from milepost.broker.kinds.alone import AloneBroker
+
+        return AloneBroker(config)
+    try:
+        from milepost.broker.kinds.zookeeper import ZooKeeperBroker
+        from milepost.cluster.zookeeper import kazoo_session  # noqa: F401
+    except ImportError as missing:
+        raise InvalidConfiguration(f"zookeeper.connect needs kazoo ({missing}): pip install 'milepost[zookeeper]'") from missing
+    return ZooKeeperBroker(config)
+
+
+def run(life: Life[Any], lines: Iterable[str]) -> None:
     """Serve until a signal comes. The broker is started; what it has to say is said first."""
+    broker: Broker = life.broker
 
     def stop(number: int, frame: FrameType | None) -> None:
-        broker.stop()
+        life.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -97,7 +114,7 @@ def run(broker: Broker, lines: Iterable[str]) -> None:
         if metrics is not None:
             click.echo(labelled("for Prometheus", metrics.url))
         click.echo(f"ready {broker.bootstrap_servers}")
-        broker.run()
+        life.run()
     except (MilepostError, OSError):
         raise
     except Exception as error:
@@ -109,7 +126,7 @@ def run(broker: Broker, lines: Iterable[str]) -> None:
             EXIT_IO,
         ) from error
     finally:
-        broker.close()
+        life.close()
 
 
 def labelled(label: str, text: str) -> str:

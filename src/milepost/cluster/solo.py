@@ -70,8 +70,6 @@ class SoloCluster(ClusterView):
     ):
         super().__init__(cluster_id, node_id)
         self.rng = rng
-        self.change_count = 0
-        """Since the start; the snapshot that it began with is none."""
         self._changes = ChangeLog(directory, disk)
         self._scheduler = scheduler or Scheduler(SystemClock())
         self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, Any]] = {}

@@ -35,6 +35,8 @@ class ClusterView:
         self.client_quotas: list[dict[str, Any]] = []
         self.feature_levels: dict[str, int] = {}
         self.features_epoch = 0
+        self.change_count = 0
+        """Since the start, where this broker keeps them; the snapshot that it began with is none."""
         self._by_id: dict[bytes, TopicState] = {}
         self._by_metric_name: dict[str, str] = {}
 

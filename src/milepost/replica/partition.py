@@ -154,6 +154,8 @@ class Partition:
 
     def fault(self, *, only_leader: bool = True) -> int:
         """Why this broker cannot serve the partition now, as an error code. Only its leader may, or any replica."""
+        if self.is_solo:
+            return ErrorCode.NONE
         if self.leadership is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if only_leader else ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_suspended or self._is_fenced() else ErrorCode.NONE
@@ -185,7 +187,7 @@ class Partition:
         """
         leadership = self.leadership
         try:
-            if leadership is None or self.is_suspended or self._is_fenced():
+            if leadership is None or (not self.is_solo and (self.is_suspended or self._is_fenced())):
                 raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
             if self._refused.first and origin is CLIENT:
                 self._refused.check(RecordBatch(data))

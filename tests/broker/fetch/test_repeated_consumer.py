@@ -156,7 +156,7 @@ def test_fetch_waits_for_records(way, broker, reader, wire):
         until(lambda: on_loop(broker, lambda: len(broker.replicas.purgatory)) == 1)
         produce(wire, "t", [b"v"])
         assert offsets(reader.answer_of(0)) == [offset]
-    assert on_loop(broker, lambda: broker.replicas.purgatory.is_watched) is False
+    assert on_loop(broker, lambda: broker.replicas.purgatory.watchers) == {}
 
 
 def test_bytes_of_all_partitions_count_towards_the_least(way, broker, reader, wire):
@@ -188,7 +188,7 @@ def test_answers_of_a_client_that_went_while_it_waited_are_dropped(way, broker, 
     reader.wire.close()
     until(lambda: sum(processor.closed for processor in broker.server.processors) >= 1)
     produce(wire, "t", [b"v"])
-    assert on_loop(broker, lambda: broker.replicas.purgatory.is_watched) is False
+    assert on_loop(broker, lambda: broker.replicas.purgatory.watchers) == {}
 
 
 # Errors.

@@ -20,7 +20,7 @@ from milepost.broker.configs.config_entries import BrokerPlaces, ConfigEntry, to
 from milepost.broker.configs.config_resources import canonical
 from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, colliding
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_new_topic
 from milepost.broker.topology.protocols import DEFAULT, NewTopic, Replicas
 from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
@@ -106,7 +106,7 @@ def refused(name: str, error: MilepostError) -> Answer:
 
 
 def new_topic(topic: Wanted, broker: Parts) -> NewTopic:
-    broker.ensure_new_topic(topic.name)
+    ensure_new_topic(broker.cluster, topic.name)
     ensure_not_reserved(topic.name)
     replicas = replicas_of(topic, broker)
     configs = topic_configs(topic.configs)

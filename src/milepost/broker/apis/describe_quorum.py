@@ -7,7 +7,7 @@ epoch is 0. Of anything else, or of more than this partition, it knows nothing (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.broker.slices import Work
 from milepost.protocol.error_codes import ErrorCode
@@ -15,7 +15,6 @@ from milepost.protocol.messages import DescribeQuorumRequest, DescribeQuorumResp
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
-    from milepost.cluster.solo import SoloCluster
 
 KEY = 55
 TOPIC = "__cluster_metadata"
@@ -27,7 +26,7 @@ def handle(request: DescribeQuorumRequest, context: Context) -> Work[DescribeQuo
     if not is_for_the_quorum(request):
         return (yield from unknown(request))
     broker = context.broker
-    end, now = cast("SoloCluster", broker.cluster).change_count, broker.clock.now_ms()
+    end, now = broker.cluster.change_count, broker.clock.now_ms()
     voter = Topic.Partition.CurrentVoter(
         replica_id=broker.node_id, log_end_offset=end, last_fetch_timestamp=now, last_caught_up_timestamp=now
     )

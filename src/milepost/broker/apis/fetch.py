@@ -19,7 +19,7 @@ KEY = 1
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Work[FetchResponse | None] | None:
     if is_follower(request):
-        return context.broker.answer_follower(request, context)
+        return context.broker.topology.followers.answer(request, context)
     return consume(request, context)
 
 

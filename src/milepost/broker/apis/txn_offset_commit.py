@@ -55,7 +55,7 @@ def handle(request: TxnOffsetCommitRequest, context: Context) -> Work[TxnOffsetC
         else:
             groups.commit_offsets_in_transaction(request, context.version, commits, context.answer, guard)
 
-    context.broker.admit(admission, request.transactional_id, producer, [partition], admitted)
+    context.broker.topology.coordinators.admit(admission, request.transactional_id, producer, [partition], admitted)
     return None
 
 

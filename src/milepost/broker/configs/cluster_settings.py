@@ -26,8 +26,6 @@ logger = logging.getLogger("milepost.broker")
 
 
 class ConfiguredInCluster(Configured, Protocol):
-    config: BrokerConfig
-
     @property
     def static_config(self) -> BrokerConfig: ...
     @property
@@ -88,7 +86,7 @@ class ClusterSettings:
         except InvalidConfiguration as fault:
             logger.warning("settings of brokers are not taken up: %s", fault)
             return
-        broker.config = broker.logs.config = config
+        broker.use_config(config)
         broker.replication_quotas.use_rates(config)
         for name, configs in broker.cluster.topic_configs.items():
             self._take_topic(name, configs)

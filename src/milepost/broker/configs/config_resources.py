@@ -25,7 +25,7 @@ from milepost.broker.configs.config_entries import (
     group_entries,
     topic_entries,
 )
-from milepost.broker.configs.dynamic_config import ALL_BROKERS, DYNAMIC, check_change, in_force
+from milepost.broker.configs.dynamic_config import ALL_BROKERS, DYNAMIC, check_change, in_force, settings_of_topics
 from milepost.broker.topic_errors import InvalidTopic, UnknownTopic
 from milepost.config.broker import BrokerConfig
 from milepost.config.client_metrics import ClientMetricsConfig
@@ -56,7 +56,6 @@ class Configured(Protocol):
     def cluster(self) -> ClusterView: ...
     @property
     def logs(self) -> LogManager: ...
-    def settings_of_topics(self, config: BrokerConfig) -> dict[str, LogConfig]: ...
 
 
 class TopicSettings:
@@ -108,7 +107,7 @@ class BrokerSettings:
                 )
             config = self.config_with(given)
             check_change(self.broker.config, config)
-            self.broker.settings_of_topics(config)
+            settings_of_topics(self.broker.cluster, config)
         except InvalidConfiguration as fault:
             raise InvalidRequest(str(fault)) from fault
 

@@ -87,6 +87,29 @@ class Configured(Protocol):
     def coordinators(self) -> Coordinators: ...
     @property
     def consumer_groups(self) -> ConsumerGroups: ...
+    def use_config(self, config: BrokerConfig) -> None: ...
+
+
+def settings_of_topics(cluster: ClusterView, config: BrokerConfig) -> dict[str, LogConfig]:
+    """Parsed once for all topics that say the same: most say nothing."""
+    parsed: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+    settings = {}
+    for name, topic in cluster.topics.items():
+        given = tuple(sorted(topic.configs.items()))
+        if given not in parsed:
+            parsed[given] = LogConfig.parse(topic.configs, config)
+        settings[name] = parsed[given]
+    return settings
+
+
+def use_config(broker: Configured, config: BrokerConfig) -> None:
+    """Go on with other settings; topics that set nothing themselves inherit them."""
+    settings = settings_of_topics(broker.cluster, config)
+    broker.use_config(config)
+    broker.logs.topics = settings
+    for name, log in broker.logs.logs.items():
+        if name.topic in settings:
+            log.update_config(settings[name.topic])
 
 
 def in_force(static: BrokerConfig, stored: Stored, node_id: int) -> BrokerConfig:
@@ -109,7 +132,7 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
 
 
 def apply(broker: Configured) -> None:
-    """Make the parts of a broker follow `broker.config`, at its start and after a change; logs do already (`Broker.use_config`)."""
+    """Make the parts of a broker follow `broker.config`, at its start and after a change; logs do already (`use_config`)."""
     config, server = broker.config, broker.server
     broker.logs.cleaner.use_config(config)
     limits = server.settings.limits

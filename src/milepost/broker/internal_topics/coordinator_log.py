@@ -1,7 +1,8 @@
 """The internal topics as the coordinators see them: append records, read everything back.
 
-The topic is made on first use, with as many partitions as its setting says and compaction on. On a single broker an
-append is committed when it returns.
+The topic is made on first use, with as many partitions as its setting says and compaction on: by the first append where a broker is
+alone, by who looks for a coordinator in a cluster (`topology/zookeeper`), with the replication factor of its setting. An append counts
+when all in-sync replicas have it, and it is as durable as the topic's `flush.messages` wants it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.cluster.view import ClusterView, TopicState
+    from milepost.cluster.view import ClusterView
     from milepost.config.broker import BrokerConfig
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.log.producer_state.verification import VerificationGuard
@@ -28,24 +29,8 @@ if TYPE_CHECKING:
     from milepost.replica.partition import Partition
 
 Done = Callable[[int], None]
-
-
-def configs_of_offsets(config: BrokerConfig) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }
-
-
-def configs_of_transactions(config: BrokerConfig, min_isr: int) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "uncompressed",
-        "min.insync.replicas": str(min_isr),
-        "segment.bytes": str(config.transaction_state_log_segment_bytes),
-        "unclean.leader.election.enable": "false",
-    }
+Make = Callable[[str, int, Mapping[str, str]], object]
+"""A topic, at once."""
 
 
 class Topics(Protocol):
@@ -57,17 +42,27 @@ class Topics(Protocol):
     def cluster(self) -> ClusterView: ...
     @property
     def replicas(self) -> ReplicaManager: ...
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], *, internal: bool) -> TopicState: ...
     def missing_partition(self, name: TopicPartition) -> int:
         """What to answer about a partition that is not on this broker."""
 
 
 class InternalTopic:
-    def __init__(self, broker: Topics, name: str, partition_count: int, configs: dict[str, str]):
+    def __init__(
+        self,
+        broker: Topics,
+        name: str,
+        partition_count: int,
+        configs: dict[str, str],
+        factor: int = 1,
+        make: Make | None = None,
+    ):
+        """`make` is None where an append finds the topic made, or it is not to be made at all."""
         self.name = name
         self._broker = broker
         self._partition_count = partition_count
         self.configs = configs
+        self.factor = factor
+        self._make = make
 
     @property
     def partition_count(self) -> int:
@@ -79,8 +74,8 @@ class InternalTopic:
         return self.name in self._broker.cluster.topics
 
     def ensure(self) -> None:
-        if not self.exists:
-            self._broker.create_topic(self.name, self._partition_count, self.configs, internal=True)
+        if self._make is not None and not self.exists:
+            self._make(self.name, self._partition_count, self.configs)
 
     def append(self, partition: int, records: Sequence[Record], done: Done) -> None:
         self.append_batch(partition, build_batch(numbered(records), base_offset=0), done)
@@ -89,15 +84,23 @@ class InternalTopic:
         name, replicas = TopicPartition(self.name, partition), self._broker.replicas
         try:
             self.ensure()
-            replicas.append(name, batch, AppendOrigin.COORDINATOR, guard)
+            hosted = replicas.partition(name)
+            if hosted is None:
+                done(self._broker.missing_partition(name))
+                return
+            end = hosted.append(batch, AppendOrigin.COORDINATOR, guard, for_all=True).last_offset + 1
         except MilepostError as error:
             done(error.code)
             return
-        log = replicas.partitions[name].log
-        if log.is_flush_awaited:
-            log.when_flushed(lambda failure: done(ErrorCode.NONE if failure is None else failure.code))
-        else:
-            done(ErrorCode.NONE)
+
+        def replicated(codes: dict[TopicPartition, int]) -> None:
+            if codes[name] == ErrorCode.NONE and hosted.log.is_flush_awaited:
+                hosted.log.when_flushed(lambda failure: done(ErrorCode.NONE if failure is None else failure.code))
+            else:
+                done(codes[name])
+
+        seconds = self._broker.config.offsets_commit_timeout_ms / 1000
+        replicas.when_committed([(hosted, end)], seconds, replicated)
 
     def start_verification(self, partition: int, producer: Producer) -> VerificationGuard | None:
         """Before the coordinator is asked about a transaction; None when the transaction is open in the partition, or that is not here."""
@@ -141,3 +144,25 @@ class InternalTopic:
 
 def numbered(records: Sequence[Record]) -> list[Record]:
     return [Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(records)]
+
+
+def offsets_topic(broker: Topics, *, factor: int = 1, make: Make | None = None) -> InternalTopic:
+    config = broker.config
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+    return InternalTopic(broker, "__consumer_offsets", config.offsets_topic_num_partitions, configs, factor, make)
+
+
+def transactions_topic(broker: Topics, *, factor: int = 1, min_isr: int = 1, make: Make | None = None) -> InternalTopic:
+    config = broker.config
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    return InternalTopic(broker, "__transaction_state", config.transaction_state_log_num_partitions, configs, factor, make)

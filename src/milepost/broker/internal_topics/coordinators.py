@@ -3,6 +3,12 @@
 They are made when they are first asked for, at the latest right after the start: a client that only produces and fetches is
 answered before their modules are even loaded, in two thirds of the time. Where there is something for them to read (their topics
 exist) they are made, and have read it, before the first client is.
+
+A broker that is alone coordinates everything. In a cluster whoever leads a partition of `__consumer_offsets` or `__transaction_state`
+coordinates what belongs to it: it reads the partition when it is made leader, and forgets it when another one is. It reads when everything
+that it found in its log is on all in-sync replicas: what the leader before it wrote and never acknowledged may be lost with this one, and
+whoever had been answered from it would count on something that never was. Until then clients are told to wait (14
+COORDINATOR_LOAD_IN_PROGRESS). Kafka reads at once.
 """
 
 from __future__ import annotations
@@ -22,8 +28,12 @@ if TYPE_CHECKING:
     from milepost.coordinator.transactions.pending_markers import WriteMarkers
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.loop import Loop
+    from milepost.replica.manager import ReplicaManager
+    from milepost.replica.partition import Partition
+    from milepost.topic_partition import TopicPartition
 
 SOON = 0.1
+COMMITTED_YET_SECONDS = 0.01
 
 
 class Coordinating(Protocol):
@@ -43,12 +53,15 @@ class Coordinating(Protocol):
     def transactions_topic(self) -> InternalTopic: ...
     @property
     def write_markers(self) -> WriteMarkers: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
     def allocate_producer_id(self) -> int: ...
 
 
 class Coordinators:
-    def __init__(self, broker: Coordinating):
+    def __init__(self, broker: Coordinating, *, is_alone: bool):
         self._broker = broker
+        self._is_alone = is_alone
         self._groups: GroupCoordinator | None = None
         self._consumer_groups: ConsumerGroups | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -153,7 +166,56 @@ class Coordinators:
         self._transactions.start()
 
     def _load(self) -> None:
-        """Whatever this broker leads: everything."""
+        """What this broker coordinates already.
+
+        In a cluster this may come long after the controller's word. Also when nothing may be done with a partition just now, because
+        ZooKeeper has to be asked first: nobody says again that it is led.
+        """
         assert self._groups is not None and self._transactions is not None
-        self._groups.load_all()
-        self._transactions.load_all()
+        if self._is_alone:
+            self._groups.load_all()
+            self._transactions.load_all()
+        else:
+            for partition in list(self._broker.replicas.partitions.values()):
+                self._load_committed(partition, partition.leader_epoch)
+
+    # In a cluster.
+
+    def leads(self, partition: Partition) -> None:
+        if partition.name.topic in (self._broker.offsets_topic.name, self._broker.transactions_topic.name):
+            if self._groups is None:
+                self.make()
+            else:
+                self._load_committed(partition, partition.leader_epoch)
+
+    def _load_committed(self, partition: Partition, leader_epoch: int) -> None:
+        leadership = partition.leadership
+        if leadership is None or partition.leader_epoch != leader_epoch or not partition.is_hosted:
+            return
+        if partition.log.high_watermark >= leadership.start_offset:
+            self._load_one(partition.name, leader_epoch)
+        else:
+            self._expect(partition.name)
+            self._broker.loop.later(COMMITTED_YET_SECONDS, lambda: self._load_committed(partition, leader_epoch))
+
+    def _expect(self, name: TopicPartition) -> None:
+        if name.topic == self._broker.offsets_topic.name and self._groups is not None:
+            self._groups.expect(name.partition)
+        elif name.topic == self._broker.transactions_topic.name and self._transactions is not None:
+            self._transactions.expect(name.partition)
+
+    def _load_one(self, name: TopicPartition, leader_epoch: int) -> None:
+        if name.topic == self._broker.offsets_topic.name and self._groups is not None:
+            self._groups.load(name.partition)
+        elif name.topic == self._broker.transactions_topic.name and self._transactions is not None:
+            self._transactions.load(name.partition, leader_epoch)
+
+    def lost(self, name: TopicPartition) -> None:
+        if name.topic == self._broker.offsets_topic.name and self._groups is not None:
+            self._groups.unload(name.partition)
+        elif name.topic == self._broker.transactions_topic.name and self._transactions is not None:
+            self._transactions.unload(name.partition)
+
+    def topics_deleted(self, names: list[str]) -> None:
+        if self._groups is not None:
+            self._groups.topics_deleted(names)

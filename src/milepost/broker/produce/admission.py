@@ -50,7 +50,7 @@ def admitted(
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_late else ErrorCode.NONE
 
     def ask(done: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
-        context.broker.admit(admission, transactional_id, producer, list(starting), done)
+        context.broker.topology.coordinators.admit(admission, transactional_id, producer, list(starting), done)
 
     errors = yield from called_back(ask)
     for name, error in errors.items():

@@ -69,7 +69,7 @@ def spare_replicas(partition: Partition) -> int:
 class BrokerMetrics:
     def __init__(self, broker: Parts):
         self._broker = broker
-        self._facts = broker.replication_facts()
+        self._facts = broker.topology.view.replication_facts()
         self.registry = Registry()
         broker.server.metrics.register(self.registry)
         broker.request_metrics.register(self.registry)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
 from milepost.broker.topology.alone_configs import AloneConfigs, AloneQuotas
-from milepost.broker.topology.protocols import Coordinator, Node, PartitionState, Topology
+from milepost.broker.topology.protocols import HERE, BrokersFetch, Coordinator, Node, PartitionState, Topology
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
+    from milepost.broker.telemetry.replication_facts import Alone
     from milepost.broker.topology.alone_topics import AloneTopics
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import TopicState
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.net.channel import Channel
+    from milepost.protocol.messages import FetchRequest, FetchResponse
+    from milepost.replica.partition import Partition
+    from milepost.topic_partition import TopicPartition
 
 
 def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topology:
     return Topology(
         AloneView(parts),
         NoPeers(),
+        NoFollowers(),
         AloneProducerIds(cluster),
         AloneCoordinators(parts),
         AloneFeatures(parts, cluster),
@@ -61,6 +68,29 @@ class AloneView:
             isr=tuple(found.in_sync_replicas),
         )
 
+    def missing_partition(self, name: TopicPartition) -> int:
+        cluster, logs = self._parts.cluster, self._parts.logs
+        if logs.offline and cluster.has_partition(name.topic, name.partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR  # no directory that is online could take it
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        return HERE
+
+    def replication_facts(self) -> Alone:
+        from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
+
+        return Alone(self._parts.replicas, self._parts.cluster)
+
+
+class NoFollowers:
+    """A fetch that says it is another broker's: there is none."""
+
+    def answer(self, request: FetchRequest, context: BrokersFetch) -> FetchResponse:
+        from milepost.broker.fetch.replica_id import refuse_follower  # which is where this comes from
+
+        return refuse_follower(request, context.version)
+
 
 class NoPeers:
     def is_broker(self, channel: Channel) -> bool:
@@ -84,6 +114,18 @@ class AloneCoordinators:
 
     def find(self, key_type: int, key: str, listener: str) -> Coordinator:
         return Coordinator(ErrorCode.NONE, "", self._parts.node_id, *self._parts.advertised(listener))
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        from milepost.coordinator.transactions.transaction_admission import admit  # which is where `admission` comes from
+
+        admit(self._parts.transactions, admission, transactional_id, producer, partitions, answer)
 
 
 class AloneFeatures:

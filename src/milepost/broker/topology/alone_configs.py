@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.broker.configs.client_quotas import with_changes
 from milepost.broker.configs.config_resources import BrokerSettings, GroupSettings, Settings, TopicSettings, canonical
-from milepost.broker.configs.dynamic_config import apply
+from milepost.broker.configs.dynamic_config import apply, use_config
 from milepost.config.group import GroupConfig
 from milepost.errors import MilepostError, PolicyViolation
 
@@ -71,7 +71,7 @@ class AloneChanges:
     def _store(self, settings: BrokerSettings, given: dict[str, str]) -> None:
         config = settings.config_with(given)
         self._cluster.save([{"broker": settings.name, "to": given}])
-        self._parts.use_config(config)
+        use_config(self._parts, config)
         apply(self._parts)
 
     def _ensure_room(self, group: GroupSettings) -> None:

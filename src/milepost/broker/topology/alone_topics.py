@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.broker.slices import Turn, Work
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor, UnknownTopic, colliding
-from milepost.broker.topic_requests import repeated
+from milepost.broker.topic_requests import ensure_new_topic, repeated
 from milepost.broker.topology.protocols import DEFAULT, Failures, Growth, NewTopic, Outcome, Reassignment, Replicas
 from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
@@ -72,8 +72,6 @@ class Changing(Protocol):
     def offsets_topic(self) -> InternalTopic: ...
     @property
     def transactions_topic(self) -> InternalTopic: ...
-    def ensure_new_topic(self, name: str) -> None:
-        """That a topic of this name could be made."""
 
 
 class NoReassignment(MilepostError):
@@ -163,7 +161,7 @@ class AloneTopics:
             if name in self._cluster.topics:
                 continue  # somebody else made it while this one waited
             try:
-                broker.ensure_new_topic(name)
+                ensure_new_topic(self._cluster, name)
                 if metric_name(name) in new:
                     raise colliding(name, new[metric_name(name)].name)
             except MilepostError as error:
@@ -184,7 +182,7 @@ class AloneTopics:
             new = []
             for each in some:
                 try:  # again: the coordinators make their topics without waiting
-                    broker.ensure_new_topic(each.name)
+                    ensure_new_topic(self._cluster, each.name)
                     new.append(each)
                 except MilepostError as error:
                     failures[each.name] = error
@@ -298,6 +296,27 @@ class AloneTopics:
         for name, failure in (yield from self.saving({name: {"gone": name} for name in gone})).items():
             logger.warning("topic %s is deleted, but its name is free only after the next start: %s", name, failure)
         return gone
+
+    # At once: at the start, and for coordinators, who cannot wait as clients do.
+
+    def make_at_once(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Raises what CreateTopics answers."""
+        broker, cluster = self._broker, self._cluster
+        cluster.settle()
+        ensure_new_topic(cluster, name)
+        settings = LogConfig.parse(configs, broker.config)
+        cluster.save([cluster.new_topic(name, partitions, configs)])
+        broker.logs.topics[name] = settings
+        self._host(cluster.topics[name])
+        broker.coordinators.topics_changed()
+
+    def host_all(self) -> None:
+        for topic in self._cluster.topics.values():
+            self._host(topic)
+
+    def _host(self, topic: TopicState) -> None:
+        for number in range(topic.partitions):
+            self._broker.replicas.host(TopicPartition(topic.name, number), topic.topic_id, topic.topic_id_text)
 
     def finish_deletions(self) -> None:
         """At the start: topics that were leaving when the broker ended have nothing left here."""

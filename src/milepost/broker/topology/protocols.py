@@ -3,7 +3,8 @@
     view           who is alive, who is controller, who leads what
     peers          which connections are other brokers'
     producer_ids   ids that no other producer has
-    coordinators   where the coordinator of a group or of a transaction is
+    followers      fetches of other brokers, who follow what is led here
+    coordinators   where the coordinator of a group or of a transaction is, and what it says of a transaction
     features       levels of features, moved
     configs        settings of topics, brokers and groups, stored
     quotas         quotas of clients, stored
@@ -14,9 +15,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from milepost.broker.fetch.interfaces import FetchContext
 from milepost.errors import MilepostError
 from milepost.frozen import frozen
 from milepost.protocol.error_codes import ErrorCode
@@ -25,14 +27,21 @@ if TYPE_CHECKING:
     from milepost.broker.configs.client_quotas import Entity
     from milepost.broker.configs.config_resources import Settings
     from milepost.broker.slices import Work
+    from milepost.broker.telemetry.replication_facts import ReplicationFacts
     from milepost.cluster.view import TopicState
     from milepost.config.topic import LogConfig
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.net.channel import Channel
+    from milepost.protocol.messages import FetchRequest, FetchResponse
+    from milepost.replica.partition import Partition
     from milepost.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
 NO_LEADER = -1
+HERE = -1
+"""In the place of a replica that is nearer to a client."""
 DEFAULT = -1
 """The replication factor of a request that leaves it to the broker."""
 
@@ -109,6 +118,24 @@ class View(Protocol):
     def partition(self, topic: TopicState, number: int, listener: str) -> PartitionState | None:
         """None where nothing is known of it."""
 
+    def missing_partition(self, name: TopicPartition) -> int:
+        """What to answer about a partition that is not on this broker."""
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        """A replica that a client in a rack should read from instead; HERE where this one is as good as any."""
+
+    def replication_facts(self) -> ReplicationFacts:
+        """What metrics say of replicas and of the controller."""
+
+
+class BrokersFetch(FetchContext, Protocol):
+    def speaks_for(self, broker_id: int) -> bool:
+        """Whether this very broker asks."""
+
+
+class Followers(Protocol):
+    def answer(self, request: FetchRequest, context: BrokersFetch) -> FetchResponse | None: ...
+
 
 class Peers(Protocol):
     def is_broker(self, channel: Channel) -> bool:
@@ -126,6 +153,16 @@ class ProducerIds(Protocol):
 class Coordinators(Protocol):
     def find(self, key_type: int, key: str, listener: str) -> Coordinator:
         """Of a group (0) or of a transaction (1)."""
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Ask the coordinator of a transaction whether partitions are part of it, or make them so."""
 
 
 class Features(Protocol):
@@ -204,6 +241,7 @@ class Topics(Protocol):
 class Topology(NamedTuple):
     view: View
     peers: Peers
+    followers: Followers
     producer_ids: ProducerIds
     coordinators: Coordinators
     features: Features

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.features import InvalidUpdateVersion
-from milepost.broker.topology.protocols import NO_LEADER, Coordinator, Node, PartitionState, Topology
+from milepost.broker.fetch import follower, repeated
+from milepost.broker.fetch.follower import LeaderBroker
+from milepost.broker.fetch.replica_id import refuse_follower, replica_id_of
+from milepost.broker.internal_topics.transaction_verification import ask_coordinator
+from milepost.broker.telemetry.replication_facts import AmongOthers, Replicating
+from milepost.broker.topology.protocols import HERE, NO_LEADER, BrokersFetch, Coordinator, Node, PartitionState, Topology
 from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas
 from milepost.coordinator.hashing import partition_of
 from milepost.errors import MilepostError
@@ -15,17 +20,24 @@ from milepost.replica.metadata_cache import NO_CONTROLLER
 
 if TYPE_CHECKING:
     from milepost.broker.configs.cluster_settings import ClusterSettings
-    from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
+    from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.slices import Work
     from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
     from milepost.cluster.member import Member
     from milepost.cluster.producer_id_blocks import ProducerIdBlocks
     from milepost.cluster.told import ToldCluster
     from milepost.cluster.view import TopicState
+    from milepost.coordinator.transactions.transaction import Producer
+    from milepost.coordinator.transactions.transaction_admission import Admission
+    from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from milepost.net.channel import Channel
+    from milepost.protocol.messages import FetchRequest, FetchResponse
     from milepost.replica.broker_proof import BrokerProof
     from milepost.replica.manager import ReplicaManager
-    from milepost.replica.purgatory import Purgatory
+    from milepost.replica.metadata import BrokerInfo
+    from milepost.replica.partition import Partition
+    from milepost.replica.peers import Peers
+    from milepost.topic_partition import TopicPartition
 
 GROUP = 0
 BROKERS = "brokers"
@@ -33,9 +45,15 @@ BROKERS = "brokers"
 HEARING_SECONDS = 5.0
 
 
-class Clustered(Protocol):
+class Clustered(LeaderBroker, Replicating, Protocol):
     """What a broker in a cluster has besides what every broker has."""
 
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def peers(self) -> Peers: ...
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
     @property
     def proof(self) -> BrokerProof: ...
     @property
@@ -53,15 +71,16 @@ class Clustered(Protocol):
     @property
     def replicas(self) -> ReplicaManager: ...
     @property
-    def offsets_topic(self) -> ReplicatedTopic: ...
+    def offsets_topic(self) -> InternalTopic: ...
     @property
-    def transactions_topic(self) -> ReplicatedTopic: ...
+    def transactions_topic(self) -> InternalTopic: ...
 
 
 def topology(broker: Clustered) -> Topology:
     return Topology(
-        ToldView(broker.cluster, broker.member, broker.replicas.purgatory),
+        ToldView(broker),
         ProvenPeers(broker.proof, broker.broker_listeners),
+        FetchingFollowers(broker),
         broker.producer_ids,
         LeadingCoordinators(broker),
         FixedFeatures(),
@@ -72,10 +91,11 @@ def topology(broker: Clustered) -> Topology:
 
 
 class ToldView:
-    def __init__(self, cluster: ToldCluster, member: Member, purgatory: Purgatory):
-        self._cluster = cluster
-        self._member = member
-        self._purgatory = purgatory
+    def __init__(self, broker: Clustered):
+        self._broker = broker
+        self._cluster = broker.cluster
+        self._member = broker.member
+        self._purgatory = broker.replicas.purgatory
 
     @property
     def is_controller(self) -> bool:
@@ -109,6 +129,52 @@ class ToldView:
             known.isr,
             known.offline,
         )
+
+    def missing_partition(self, name: TopicPartition) -> int:
+        known = self._cluster.has_partition(name.topic, name.partition)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        return nearest_replica(partition, rack, offset, self._cluster.node_id, self._cluster.brokers)
+
+    def replication_facts(self) -> AmongOthers:
+        return AmongOthers(self._broker)
+
+
+def nearest_replica(partition: Partition, rack: str, offset: int, leader_id: int, brokers: Mapping[int, BrokerInfo]) -> int:
+    """The broker in a consumer's rack that is in sync and has what is asked for (KIP-392); HERE where the leader is as good as any.
+
+    As Kafka's RackAwareReplicaSelector: the leader if it stands there itself, else the one that has most.
+    """
+    leader = brokers.get(leader_id)
+    if partition.leadership is None:
+        return HERE
+    if leader is not None and leader.rack == rack:
+        return HERE
+    leadership = partition.leadership
+    near = [
+        replica
+        for broker_id, replica in leadership.remote.items()
+        if broker_id in leadership.state.isr
+        and broker_id in brokers
+        and brokers[broker_id].rack == rack
+        and replica.start_offset <= offset <= replica.end_offset
+    ]
+    return max(near, key=lambda replica: replica.end_offset).broker_id if near else HERE
+
+
+class FetchingFollowers:
+    """A follower's fetch is taken from the very broker that it says it is of."""
+
+    def __init__(self, broker: LeaderBroker):
+        self._broker = broker
+
+    def answer(self, request: FetchRequest, context: BrokersFetch) -> FetchResponse | None:
+        if not context.speaks_for(replica_id_of(request)):
+            return refuse_follower(request, context.version)
+        response = follower.answer(request, context, self._broker)
+        repeated.remember(request, context, self._broker)
+        return response
 
 
 class ProvenPeers:
@@ -144,6 +210,25 @@ class LeadingCoordinators:
         if leader is None or endpoint is None:
             return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name}-{number} has no leader now")
         return Coordinator(ErrorCode.NONE, "", leader.broker_id, endpoint.host, endpoint.port)
+
+    def admit(
+        self,
+        admission: Admission,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        broker = self._broker
+        topic = broker.transactions_topic
+        known = broker.cluster.partition_info(topic.name, partition_of(transactional_id, topic.partition_count))
+        if known is not None and known.leader == broker.node_id:
+            from milepost.coordinator.transactions.transaction_admission import admit  # which is where `admission` comes from
+
+            admit(broker.transactions, admission, transactional_id, producer, partitions, answer)
+        else:
+            coordinator = None if known is None else broker.cluster.brokers.get(known.leader)
+            ask_coordinator(broker.peers, coordinator, admission, transactional_id, producer, partitions, answer)
 
 
 class FixedFeatures:

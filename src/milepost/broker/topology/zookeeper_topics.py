@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.broker.slices import Work, called_back, gathered
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor, TopicExists, TopicNotChanged
-from milepost.broker.topic_requests import repeated
+from milepost.broker.topic_requests import ensure_new_topic, repeated
 from milepost.broker.topology.protocols import DEFAULT, Failures, Growth, NewTopic, Outcome, Reassignment, Replicas
 from milepost.cluster import topic_writes
 from milepost.cluster.replica_assignment import assign_replicas
@@ -27,7 +27,7 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import random
 
-    from milepost.broker.internal_topics.replicated_topic import ReplicatedTopic
+    from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.cluster.controller.controller import Controller
     from milepost.cluster.member import Member
     from milepost.cluster.protocol_versions import ProtocolVersions
@@ -67,11 +67,9 @@ class Administering(Protocol):
     @property
     def config(self) -> BrokerConfig: ...
     @property
-    def offsets_topic(self) -> ReplicatedTopic: ...
+    def offsets_topic(self) -> InternalTopic: ...
     @property
-    def transactions_topic(self) -> ReplicatedTopic: ...
-    def ensure_new_topic(self, name: str) -> None:
-        """That a topic of this name could be made."""
+    def transactions_topic(self) -> InternalTopic: ...
 
 
 class ZooKeeperTopics:
@@ -191,7 +189,7 @@ class ZooKeeperTopics:
                 if name in internal:
                     self.create_internal(internal[name])
                 else:
-                    broker.ensure_new_topic(name)
+                    ensure_new_topic(broker.cluster, name)
                     self.create_in_background(name, broker.config.num_partitions, DEFAULT, {})
                 failures[name] = TopicNotChanged(ErrorCode.LEADER_NOT_AVAILABLE)
             except MilepostError as error:
@@ -206,7 +204,7 @@ class ZooKeeperTopics:
         self._being_made.add(name)
         self._create(name, replicas, configs, lambda code: self._being_made.discard(name))
 
-    def create_internal(self, topic: ReplicatedTopic) -> None:
+    def create_internal(self, topic: InternalTopic) -> None:
         self.create_in_background(topic.name, topic.partition_count, topic.factor, topic.configs)
 
     # Waiting.

@@ -1,0 +1,1 @@
+"""The kinds of brokers, each of them put together in one module."""
