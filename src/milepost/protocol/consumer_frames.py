@@ -73,7 +73,7 @@ class ConsumerFetchFrame:
     def read(self, frame: memoryview) -> tuple[int, list[Asked]] | None:
         """The session epoch and the partitions of a request (without its size), if it is one of these."""
         at, end = self._topics_at, len(frame) - len(self._end)
-        if frame[:4] != self._kind or frame[8 : self._epoch_at] != self._start or end <= at or frame[end:] != self._end:
+        if frame[:4] != self._kind or frame[8 : self._epoch_at] != self._start or frame[end:] != self._end:
             return None
         try:
             asked, topics_end = self._topics(frame)

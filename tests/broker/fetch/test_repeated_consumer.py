@@ -13,6 +13,7 @@ from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
 from milepost.log.log import Log
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest
+from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
 from tests.broker.fetch.readers import FAR_AWAY, Reader, at, named, offsets
@@ -281,6 +282,33 @@ def test_error_of_ours_while_a_fetch_waits_ends_the_connection(way, broker, read
             reader.answer()
     assert [record.getMessage()[:14] for record in caplog.records if record.exc_info] == ["Fetch 16 from "]
     caplog.clear()
+
+
+def test_partition_that_another_broker_leads_now_is_refused(way, reader, wire, monkeypatch):
+    produce(wire, "t", [b"v"])
+    reader.fields["max_wait_ms"] = 50_000
+    reader.warm(0)
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    monkeypatch.setattr(Partition, "is_solo", False)
+    monkeypatch.setattr(Partition, "fault", lambda self, only_leader: 6)
+    assert [reader.ask(at(0, offset))[0].error_code for offset in (1, 0)] == [6, 6]
+
+
+def test_client_is_sent_to_a_nearer_replica_each_time(way, brokers, monkeypatch):
+    nearer = [-1]
+    monkeypatch.setattr(Broker, "nearer_replica", lambda self, partition, rack, offset: nearer[0] if rack == "r" else -1)
+    broker = brokers.start({"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"})
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("t"))
+    for in_session in (True, False):
+        with Wire(broker.bootstrap_servers) as wire:
+            reader = Reader(wire, in_session=in_session, rack_id="r", max_wait_ms=50_000).warm(0)
+            nearer[0] = -1
+            produce(wire, "t", [b"v"])
+            assert reader.ask(at(0, 0))[0].preferred_read_replica == -1
+            nearer[0] = 7
+            found = [reader.ask(at(0, 0)) for _ in range(2)]
+            assert [(part[0].preferred_read_replica, part[0].error_code, offsets(part[0])) for part in found] == [(7, 0, [])] * 2
 
 
 # Topics that go and come.
