@@ -370,6 +370,17 @@ def test_session_of_another_connection_cannot_be_opened_anew_by_id_0(way, connec
     assert opening.answer().error_code == 70
 
 
+def test_session_whose_place_another_took_is_not_found(way, connection, wire):
+    reader = Reader(connection, in_session=True).warm(0)
+    reader.ask(at(0, FAR_AWAY))
+    old, reader.session_epoch = reader.session_id, 0
+    reader.ask(at(0, FAR_AWAY))
+    assert reader.session_id != old
+    reader.session_id = old
+    reader.send(at(0, 0))
+    assert reader.answer().error_code == 70
+
+
 def test_session_that_goes_on_on_another_connection_has_what_was_changed_there(way, connection, wire):
     for number in range(2):
         produce(wire, "t", [b"v"], partition=number)
