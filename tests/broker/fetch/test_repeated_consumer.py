@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from milepost.broker.authorizer import AllowEverybody
+from milepost.broker.authorizer import Access, Denial, Operation, ResourceType
 from milepost.broker.broker import Broker
 from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
+from milepost.broker.guards import GUARDS, EachElement
 from milepost.log.log import Log
-from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest
+from milepost.protocol import frames
+from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
 from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
@@ -402,7 +404,9 @@ def test_partition_that_is_forgotten_is_answered_no_more(way, connection, wire):
     reader = Reader(connection, in_session=True).warm(0, 1)
     assert reader.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
     forgotten = FetchRequest.ForgottenTopicsData(topic_id=reader.topic_id, partitions=[1])
-    assert reader.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+    for _ in range(3):
+        assert reader.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+    assert reader.ask(at(0, 0), at(1, 0), forgotten_topics_data=[forgotten]).keys() == {0}
     for _ in range(2):
         produce(wire, "t", [b"v"], partition=1)
         assert reader.ask(at(0, 0)).keys() == {0}
@@ -503,23 +507,62 @@ def test_what_many_partitions_or_long_names_would_take_is_not_kept(brokers):
         assert on_loop(broker, lambda: known(broker)) == [True, False]
 
 
-def test_rules_that_changed_are_asked_again(way, tmp_path):
-    class Rules(AllowEverybody):
-        generation = 1
+class Rules:
+    """Some topics may not be read."""
 
+    allows_everything = False
+
+    def __init__(self) -> None:
+        self.generation = 1
+        self.denied: set[str] = set()
+
+    def denies(self, access: Access, context: object) -> str | None:
+        return "not for you" if access.operation is Operation.READ and access.name in self.denied else None
+
+
+@pytest.fixture
+def rules(tmp_path, monkeypatch) -> Iterator[tuple[Rules, Wire]]:
+    """A broker that asks them of each topic of a fetch."""
+
+    def access(topic: FetchRequest.Topic, context: object) -> Access:
+        return Access(Operation.READ, ResourceType.TOPIC, topic.topic)
+
+    def refused(topic: FetchRequest.Topic, denial: Denial) -> FetchResponse.Response:
+        parts = [
+            FetchResponse.Response.Partition(partition_index=part.partition, error_code=denial.code) for part in topic.partitions
+        ]
+        return FetchResponse.Response(topic=topic.topic, partitions=parts)
+
+    monkeypatch.setitem(GUARDS, "Fetch", EachElement("topics", access, FetchResponse, "responses", refused))
     rules = Rules()
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
     with Broker(settings, authorizer=rules) as broker, Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("t"))
-        reader = Reader(wire).warm(0)
-        taken = way.taken
-        reader.ask(at(0, 0))
-        assert way.taken == taken + way.is_repeated
-        rules.generation = 2
-        reader.ask(at(0, 0))
-        assert way.taken == taken + way.is_repeated
-        reader.ask(at(0, 0))
-        assert way.taken == taken + 2 * way.is_repeated
+        create(wire, wanted("t"), wanted("secret"))
+        yield rules, wire
+
+
+def test_rules_that_changed_are_asked_again(way, rules):
+    authorizer, wire = rules
+    reader = Reader(wire, version=12).warm(0)
+    taken = way.taken
+    assert reader.ask(at(0, 0))[0].error_code == 0
+    assert way.taken == taken + way.is_repeated
+    authorizer.generation, authorizer.denied = 2, {"t"}
+    assert [reader.ask(at(0, 0))[0].error_code for _ in range(2)] == [29, 29]
+    authorizer.generation, authorizer.denied = 3, set()
+    assert [reader.ask(at(0, 0))[0].error_code for _ in range(2)] == [0, 0]
+    assert way.taken == taken + 2 * way.is_repeated
+
+
+def test_topic_that_is_denied_is_so_each_time(way, rules):
+    authorizer, wire = rules
+    authorizer.denied = {"secret"}
+    reader = Reader(wire, version=12)
+    for topics in (["t", "secret"], ["t"], ["t"], ["secret"], ["t", "secret"], ["t"], ["t"]):
+        parts = [FetchRequest.Topic(topic=topic, partitions=[at(0, 0)]) for topic in topics]
+        wire.send(FetchRequest(topics=parts, session_epoch=-1, **reader.fields), reader.version)
+        found = {topic.topic: topic.partitions[0].error_code for topic in reader.answer().responses}
+        assert found == {topic: 29 if topic == "secret" else 0 for topic in topics}
 
 
 def test_read_of_the_log_happens_once_for_a_reader_that_keeps_up(way, reader, wire, monkeypatch):
@@ -533,3 +576,21 @@ def test_read_of_the_log_happens_once_for_a_reader_that_keeps_up(way, reader, wi
         produce(wire, "t", [b"v"])
         assert offsets(reader.ask(at(0, offset))[0]) == [offset]
     assert len(reads) - before == (1 if way.is_repeated or reader.in_session else 5)
+
+
+def test_time_that_a_fetch_waits_is_not_its_handlers(way, broker, connection):
+    reader = Reader(connection, max_wait_ms=20).warm(0)
+    for _ in range(3):
+        assert offsets(reader.ask(at(0, 0))[0]) == []
+    meter = broker.request_metrics.meter("Fetch", 16, "FetchConsumer")
+    on_loop(broker, meter.settle)
+    assert meter.groups[1].times["RemoteTimeMs"].total > 0
+
+
+def test_answers_carry_the_number_of_their_request(way, connection, wire):
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection).warm(0)
+    connection._correlation_id = -100
+    for offset in (0, FAR_AWAY):
+        reader.send(at(0, offset))
+        assert frames.decode_response(1, 16, connection.read_frame())[0] == connection._correlation_id < 0

@@ -38,11 +38,11 @@ MOST_BYTES = 1024
 
 
 def remember(body: FetchRequest, context: Context, fetch: ConsumerFetch) -> None:
-    """After a fetch was taken apart: expect more of its kind on the connection, if nothing of it was denied."""
+    """After a fetch was taken apart: expect more of its kind on the connection, for the partitions that it was allowed to read."""
     context.connection["fetch"] = None
     session = fetch.session
     goes_on = session.session_id == body.session_id and isinstance(session, Session) == (body.session_id != 0)
-    if not goes_on or context.refused is not None or body.forgotten_topics_data or session.partition_count > MOST_PARTITIONS:
+    if not goes_on or session.partition_count > MOST_PARTITIONS:
         return
     try:
         frame = ConsumerFetchFrame(context.version, context.request.frame)
