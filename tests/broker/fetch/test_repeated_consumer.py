@@ -372,6 +372,19 @@ def test_session_of_another_connection_cannot_be_opened_anew_by_id_0(way, connec
     assert opening.answer().error_code == 70
 
 
+def test_client_without_a_session_may_ask_for_one_at_any_time(way, connection, wire):
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection).warm(0)
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    reader.session_epoch = 5
+    reader.send(at(0, 0))
+    assert reader.answer().error_code == 70
+    reader.in_session, reader.session_epoch = True, 0
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    assert reader.session_id != 0
+    assert reader.ask(at(0, 1)) == {}
+
+
 def test_session_whose_place_another_took_is_not_found(way, connection, wire):
     reader = Reader(connection, in_session=True).warm(0)
     reader.ask(at(0, FAR_AWAY))
@@ -396,6 +409,20 @@ def test_session_that_goes_on_on_another_connection_has_what_was_changed_there(w
         assert first.ask(at(0, 1), at(1, 0)).keys() == {1}
         second.session_epoch = first.session_epoch
         assert second.ask(at(1, 0)).keys() == {1}
+
+
+def test_partition_that_another_connection_forgot_is_taken_in_again(way, connection, wire):
+    for number in range(2):
+        produce(wire, "t", [b"v"], partition=number)
+    first = Reader(connection, in_session=True).warm(0, 1)
+    assert first.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
+    with Wire(connection._address) as other:
+        second = Reader(other, in_session=True)
+        second.session_id, second.session_epoch = first.session_id, first.session_epoch
+        forgotten = FetchRequest.ForgottenTopicsData(topic_id=first.topic_id, partitions=[1])
+        assert second.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+        first.session_epoch = second.session_epoch
+    assert first.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
 
 
 def test_partition_that_is_forgotten_is_answered_no_more(way, connection, wire):
