@@ -11,6 +11,8 @@ was waited for. CPU for a request is steadier than a rate where others use the m
     waiting     one record, and the next one when it is acknowledged. The CPU includes that of an event loop that stays awake for a moment
     fetch       eight consumers, each on a partition of its own, who get one batch of one record for each request: in a fetch session,
                 where a request names what has changed, or with a full request each time
+    next, idle  consumers that have read everything: the next record as it comes (a sixteenth of a produce request is in the figure), or
+                none after a wait (`benchmarks/broker/keeping_up`)
     --cluster   three brokers with a ZooKeeper, three replicas, acks=all; the CPU is that of the three brokers together
 
 `--beside` measures another milepost in the same run, way by way in turns (`benchmarks/installed.py` says what it takes): only figures of
@@ -22,6 +24,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +35,7 @@ from benchmarks.broker.__main__ import Notebook, machine
 from benchmarks.broker.brokers import Milepost, other_milepost
 from benchmarks.broker.clients import Clients
 from benchmarks.broker.frames import NO_TOPIC_ID, Target, batch_of, produce_frames, records_that_fit
+from benchmarks.broker.keeping_up import Readers
 from benchmarks.broker.load import KB64, RECORD, SMALL, Load, Measured
 from benchmarks.broker.table import Results, shown
 from benchmarks.broker.topics import Served, end_offset, producer_id, topic_id
@@ -42,6 +46,7 @@ from benchmarks.installed import BESIDE, beside, compared
 CPU = " CPU"
 CONSUMERS = 8
 RECORDS_FOR_EACH = 10_000
+UNCOUNTED_ROUNDS = 5
 ONE_BATCH = 1
 """Bytes: the first batch is answered whole, however large it is."""
 
@@ -139,7 +144,32 @@ class Fetch:
         return {self.name: answer["rate"], self.name + CPU: cpu / answer["requests"]}
 
 
-Way = Produce | Fetch
+@dataclass(frozen=True)
+class KeepUp:
+    """Consumers that have read everything, and fetch what comes next."""
+
+    name: str
+    in_session: bool
+    partitions: int
+    has_news: bool = True
+
+    @property
+    def rows(self) -> dict[str, str]:
+        return {self.name: "/s"}
+
+    def measure(self, run: Run) -> Measured:
+        rounds = Readers(run.broker, run.topic, self.partitions, self.in_session, self.has_news).rounds()
+        for _ in range(UNCOUNTED_ROUNDS):
+            next(rounds)
+        requests, start, before = 0, time.monotonic(), run.cpu_seconds()
+        while time.monotonic() < start + run.seconds:
+            requests += next(rounds)
+        cpu, seconds = (run.cpu_seconds() - before) * 1e6, time.monotonic() - start
+        rounds.close()
+        return {self.name: requests / seconds, self.name + CPU: cpu / requests}
+
+
+Way = Produce | Fetch | KeepUp
 IN_64_KB = records_that_fit(KB64, RECORD)
 WAYS: dict[str, Way] = {
     "one": Produce("one record"),
@@ -158,6 +188,10 @@ WAYS: dict[str, Way] = {
     "waiting": Produce("one record, one at a time: p50", requests=20_000, in_flight=1),
     "session": Fetch("fetch in a session, one record", in_session=True),
     "full": Fetch("fetch without a session, one record", in_session=False),
+    "next": KeepUp("the next record of one partition, without a session", in_session=False, partitions=1),
+    "next-java": KeepUp("the next record of one of sixteen partitions, in a session", in_session=True, partitions=16),
+    "next-rdkafka": KeepUp("the next record of one of sixteen partitions, without a session", in_session=False, partitions=16),
+    "idle": KeepUp("nothing new in sixteen partitions, in a session", in_session=True, partitions=16, has_news=False),
 }
 CLUSTER_WAYS: dict[str, Way] = {
     "waiting": Produce("3 replicas: one record, one at a time: p50", requests=5000, in_flight=1),

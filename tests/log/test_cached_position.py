@@ -69,9 +69,9 @@ def test_nothing_behind_the_end_is_no_read(log):
 
 def test_end_of_a_read_that_was_cut_is_not_known(log):
     position = cached(log, 0, max_bytes=SIZE)
-    assert found(position, log, 1) is None
-    assert found(position, log, 3) is None
-    assert found(position, log, 0) == (0, 3 * SIZE)
+    append(log)
+    assert [found(position, log, offset) for offset in (1, 2, 3)] == [None] * 3
+    assert found(position, log, 0) == (0, 4 * SIZE)
 
 
 def test_more_than_the_limit_is_not_read(log):
@@ -113,7 +113,7 @@ def test_log_that_begins_elsewhere_has_other_positions(log):
 def test_newer_segment_has_other_positions(log):
     position = cached(log, 1)
     log.roll()
-    append(log)
+    append(log, 5)
     assert found(position, log, 3) is None
     assert found(position, log, 1) is None
 

@@ -97,6 +97,22 @@ def test_request_that_is_cut_or_goes_on_is_another(version):
     assert frame.read(memoryview(bytes(whole) + b"\0")) is None
 
 
+def test_request_with_null_instead_of_topics_or_partitions_is_another():
+    for version in range(12, 19):
+        nothing = bytes(request(version))
+        frame = ConsumerFetchFrame(version, memoryview(nothing))
+        at = len(nothing) - 4
+        assert nothing[at] == 1
+        assert frame.read(memoryview(nothing)) == (-1, [])
+        assert frame.read(memoryview(nothing[:at] + b"\0" + nothing[at + 1 :])) is None
+
+
+def test_request_for_so_many_partitions_that_their_number_takes_two_bytes_is_another(version):
+    frame = ConsumerFetchFrame(version, request(version, ("t", [part(version, 0, 5)])))
+    many = request(version, ("t", [part(version, number, 5) for number in range(200)]))
+    assert (frame.read(many) is None) is (version >= 12)
+
+
 def test_random_bytes_are_never_read_as_more_than_there_is(version):
     rng = random.Random(version)
     whole = request(version, ("t", [part(version, number, 5) for number in range(3)]))

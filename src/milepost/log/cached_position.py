@@ -48,4 +48,4 @@ class CachedPosition(NamedTuple):
             position = self.position
         else:
             return None
-        return records.slice(position, limit) if 0 < records.size_in_bytes - position <= limit else None
+        return records.slice(position, limit) if records.size_in_bytes - position <= limit else None

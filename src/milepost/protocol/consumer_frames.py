@@ -4,7 +4,7 @@ The requests of one consumer begin and end alike; what they name in between diff
 
     request     key, version (4) · correlation id (4) · start · [7] session epoch (4) · topics · end
     start       client id · up to 14: replica id · longest wait · least bytes · most bytes · isolation · [7] session id
-    end         [7] no forgotten topics · [11] rack · [12] tagged fields
+    end         [7] forgotten topics · [11] rack · [12] tagged fields
     topic       name, [13] id · count · partitions · [12] tagged fields
     partition   index · [9] leader epoch · offset · [12] last fetched epoch · [5] log start · most bytes · [12] tagged fields
 
@@ -15,7 +15,8 @@ The requests of one consumer begin and end alike; what they name in between diff
                 · records · [12] tagged fields
 
 Last fetched epoch and log start are passed over: only followers have them. A request with a tagged field in a topic or a partition, or with
-a length that takes two bytes, is none of these. An answer has no error in it and no replica to prefer.
+a length that takes two bytes, is none of these. Topics that were forgotten once can be so again: there is nothing left to forget. An
+answer has no error in it and no replica to prefer.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class OtherFrame(ValueError):
 
 
 class ConsumerFetchFrame:
-    """Requests that begin and end like one that was taken apart and has no forgotten topics. OtherFrame if that is none of these."""
+    """Requests that begin and end like one that was taken apart. OtherFrame if that is none of these."""
 
     def __init__(self, version: int, frame: memoryview):
         self._is_flexible = version >= FLEXIBLE_SINCE
@@ -73,7 +74,7 @@ class ConsumerFetchFrame:
     def read(self, frame: memoryview) -> tuple[int, list[Asked]] | None:
         """The session epoch and the partitions of a request (without its size), if it is one of these."""
         at, end = self._topics_at, len(frame) - len(self._end)
-        if frame[:4] != self._kind or frame[8 : self._epoch_at] != self._start or end <= at or frame[end:] != self._end:
+        if frame[:4] != self._kind or frame[8 : self._epoch_at] != self._start or frame[end:] != self._end:
             return None
         try:
             asked, topics_end = self._topics(frame)

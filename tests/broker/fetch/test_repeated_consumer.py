@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from milepost.broker.authorizer import AllowEverybody
+from milepost.broker.authorizer import Access, Denial, Operation, ResourceType
 from milepost.broker.broker import Broker
 from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
+from milepost.broker.guards import GUARDS, EachElement
 from milepost.log.log import Log
-from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest
+from milepost.protocol import frames
+from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
+from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
 from tests.broker.fetch.readers import FAR_AWAY, Reader, at, named, offsets
@@ -283,6 +286,33 @@ def test_error_of_ours_while_a_fetch_waits_ends_the_connection(way, broker, read
     caplog.clear()
 
 
+def test_partition_that_another_broker_leads_now_is_refused(way, reader, wire, monkeypatch):
+    produce(wire, "t", [b"v"])
+    reader.fields["max_wait_ms"] = 50_000
+    reader.warm(0)
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    monkeypatch.setattr(Partition, "is_solo", False)
+    monkeypatch.setattr(Partition, "fault", lambda self, only_leader: 6)
+    assert [reader.ask(at(0, offset))[0].error_code for offset in (1, 0)] == [6, 6]
+
+
+def test_client_is_sent_to_a_nearer_replica_each_time(way, brokers, monkeypatch):
+    nearer = [-1]
+    monkeypatch.setattr(Broker, "nearer_replica", lambda self, partition, rack, offset: nearer[0] if rack == "r" else -1)
+    broker = brokers.start({"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"})
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, wanted("t"))
+    for in_session in (True, False):
+        with Wire(broker.bootstrap_servers) as wire:
+            reader = Reader(wire, in_session=in_session, rack_id="r", max_wait_ms=50_000).warm(0)
+            nearer[0] = -1
+            produce(wire, "t", [b"v"])
+            assert reader.ask(at(0, 0))[0].preferred_read_replica == -1
+            nearer[0] = 7
+            found = [reader.ask(at(0, 0)) for _ in range(2)]
+            assert [(part[0].preferred_read_replica, part[0].error_code, offsets(part[0])) for part in found] == [(7, 0, [])] * 2
+
+
 # Topics that go and come.
 
 
@@ -342,6 +372,30 @@ def test_session_of_another_connection_cannot_be_opened_anew_by_id_0(way, connec
     assert opening.answer().error_code == 70
 
 
+def test_client_without_a_session_may_ask_for_one_at_any_time(way, connection, wire):
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection).warm(0)
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    reader.session_epoch = 5
+    reader.send(at(0, 0))
+    assert reader.answer().error_code == 70
+    reader.in_session, reader.session_epoch = True, 0
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    assert reader.session_id != 0
+    assert reader.ask(at(0, 1)) == {}
+
+
+def test_session_whose_place_another_took_is_not_found(way, connection, wire):
+    reader = Reader(connection, in_session=True).warm(0)
+    reader.ask(at(0, FAR_AWAY))
+    old, reader.session_epoch = reader.session_id, 0
+    reader.ask(at(0, FAR_AWAY))
+    assert reader.session_id != old
+    reader.session_id = old
+    reader.send(at(0, 0))
+    assert reader.answer().error_code == 70
+
+
 def test_session_that_goes_on_on_another_connection_has_what_was_changed_there(way, connection, wire):
     for number in range(2):
         produce(wire, "t", [b"v"], partition=number)
@@ -357,13 +411,29 @@ def test_session_that_goes_on_on_another_connection_has_what_was_changed_there(w
         assert second.ask(at(1, 0)).keys() == {1}
 
 
+def test_partition_that_another_connection_forgot_is_taken_in_again(way, connection, wire):
+    for number in range(2):
+        produce(wire, "t", [b"v"], partition=number)
+    first = Reader(connection, in_session=True).warm(0, 1)
+    assert first.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
+    with Wire(connection._address) as other:
+        second = Reader(other, in_session=True)
+        second.session_id, second.session_epoch = first.session_id, first.session_epoch
+        forgotten = FetchRequest.ForgottenTopicsData(topic_id=first.topic_id, partitions=[1])
+        assert second.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+        first.session_epoch = second.session_epoch
+    assert first.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
+
+
 def test_partition_that_is_forgotten_is_answered_no_more(way, connection, wire):
     for number in range(2):
         produce(wire, "t", [b"v"], partition=number)
     reader = Reader(connection, in_session=True).warm(0, 1)
     assert reader.ask(at(0, 0), at(1, 0)).keys() == {0, 1}
     forgotten = FetchRequest.ForgottenTopicsData(topic_id=reader.topic_id, partitions=[1])
-    assert reader.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+    for _ in range(3):
+        assert reader.ask(at(0, 0), forgotten_topics_data=[forgotten]).keys() == {0}
+    assert reader.ask(at(0, 0), at(1, 0), forgotten_topics_data=[forgotten]).keys() == {0}
     for _ in range(2):
         produce(wire, "t", [b"v"], partition=1)
         assert reader.ask(at(0, 0)).keys() == {0}
@@ -464,23 +534,62 @@ def test_what_many_partitions_or_long_names_would_take_is_not_kept(brokers):
         assert on_loop(broker, lambda: known(broker)) == [True, False]
 
 
-def test_rules_that_changed_are_asked_again(way, tmp_path):
-    class Rules(AllowEverybody):
-        generation = 1
+class Rules:
+    """Some topics may not be read."""
 
+    allows_everything = False
+
+    def __init__(self) -> None:
+        self.generation = 1
+        self.denied: set[str] = set()
+
+    def denies(self, access: Access, context: object) -> str | None:
+        return "not for you" if access.operation is Operation.READ and access.name in self.denied else None
+
+
+@pytest.fixture
+def rules(tmp_path, monkeypatch) -> Iterator[tuple[Rules, Wire]]:
+    """A broker that asks them of each topic of a fetch."""
+
+    def access(topic: FetchRequest.Topic, context: object) -> Access:
+        return Access(Operation.READ, ResourceType.TOPIC, topic.topic)
+
+    def refused(topic: FetchRequest.Topic, denial: Denial) -> FetchResponse.Response:
+        parts = [
+            FetchResponse.Response.Partition(partition_index=part.partition, error_code=denial.code) for part in topic.partitions
+        ]
+        return FetchResponse.Response(topic=topic.topic, partitions=parts)
+
+    monkeypatch.setitem(GUARDS, "Fetch", EachElement("topics", access, FetchResponse, "responses", refused))
     rules = Rules()
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
     with Broker(settings, authorizer=rules) as broker, Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("t"))
-        reader = Reader(wire).warm(0)
-        taken = way.taken
-        reader.ask(at(0, 0))
-        assert way.taken == taken + way.is_repeated
-        rules.generation = 2
-        reader.ask(at(0, 0))
-        assert way.taken == taken + way.is_repeated
-        reader.ask(at(0, 0))
-        assert way.taken == taken + 2 * way.is_repeated
+        create(wire, wanted("t"), wanted("secret"))
+        yield rules, wire
+
+
+def test_rules_that_changed_are_asked_again(way, rules):
+    authorizer, wire = rules
+    reader = Reader(wire, version=12).warm(0)
+    taken = way.taken
+    assert reader.ask(at(0, 0))[0].error_code == 0
+    assert way.taken == taken + way.is_repeated
+    authorizer.generation, authorizer.denied = 2, {"t"}
+    assert [reader.ask(at(0, 0))[0].error_code for _ in range(2)] == [29, 29]
+    authorizer.generation, authorizer.denied = 3, set()
+    assert [reader.ask(at(0, 0))[0].error_code for _ in range(2)] == [0, 0]
+    assert way.taken == taken + 2 * way.is_repeated
+
+
+def test_topic_that_is_denied_is_so_each_time(way, rules):
+    authorizer, wire = rules
+    authorizer.denied = {"secret"}
+    reader = Reader(wire, version=12)
+    for topics in (["t", "secret"], ["t"], ["t"], ["secret"], ["t", "secret"], ["t"], ["t"]):
+        parts = [FetchRequest.Topic(topic=topic, partitions=[at(0, 0)]) for topic in topics]
+        wire.send(FetchRequest(topics=parts, session_epoch=-1, **reader.fields), reader.version)
+        found = {topic.topic: topic.partitions[0].error_code for topic in reader.answer().responses}
+        assert found == {topic: 29 if topic == "secret" else 0 for topic in topics}
 
 
 def test_read_of_the_log_happens_once_for_a_reader_that_keeps_up(way, reader, wire, monkeypatch):
@@ -494,3 +603,21 @@ def test_read_of_the_log_happens_once_for_a_reader_that_keeps_up(way, reader, wi
         produce(wire, "t", [b"v"])
         assert offsets(reader.ask(at(0, offset))[0]) == [offset]
     assert len(reads) - before == (1 if way.is_repeated or reader.in_session else 5)
+
+
+def test_time_that_a_fetch_waits_is_not_its_handlers(way, broker, connection):
+    reader = Reader(connection, max_wait_ms=20).warm(0)
+    for _ in range(3):
+        assert offsets(reader.ask(at(0, 0))[0]) == []
+    meter = broker.request_metrics.meter("Fetch", 16, "FetchConsumer")
+    on_loop(broker, meter.settle)
+    assert meter.groups[1].times["RemoteTimeMs"].total > 0
+
+
+def test_answers_carry_the_number_of_their_request(way, connection, wire):
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection).warm(0)
+    connection._correlation_id = -100
+    for offset in (0, FAR_AWAY):
+        reader.send(at(0, offset))
+        assert frames.decode_response(1, 16, connection.read_frame())[0] == connection._correlation_id < 0

@@ -9,7 +9,7 @@ partitions that it made. What differs is how requests and answers are read and w
 waited for and counted by the same `ConsumerFetch`, and the session decides what an answer names.
 
 Whatever is unusual goes the plain way, before anything was touched: another session epoch, a session that was changed by another request,
-a partition that is not known, is named twice, or is gone. An answer with an error, or with a replica to read from instead, is put together
+a partition that is not known or is named twice. An answer with an error, or with a replica to read from instead, is put together
 the plain way.
 
 What is known belongs to one connection, until it fetches something else, and to one generation of the authorizer's rules.
@@ -38,11 +38,11 @@ MOST_BYTES = 1024
 
 
 def remember(body: FetchRequest, context: Context, fetch: ConsumerFetch) -> None:
-    """After a fetch was taken apart: expect more of its kind on the connection, if nothing of it was denied."""
+    """After a fetch was taken apart: expect more of its kind on the connection, for the partitions that it was allowed to read."""
     context.connection["fetch"] = None
     session = fetch.session
     goes_on = session.session_id == body.session_id and isinstance(session, Session) == (body.session_id != 0)
-    if not goes_on or context.refused is not None or body.forgotten_topics_data or session.partition_count > MOST_PARTITIONS:
+    if not goes_on or session.partition_count > MOST_PARTITIONS:
         return
     try:
         frame = ConsumerFetchFrame(context.version, context.request.frame)
@@ -73,7 +73,7 @@ class RepeatedConsumerFetch:
             return False
         epoch, asked = found
         named = self._named(asked)
-        if named is None or not self._goes_on(epoch, named):
+        if named is None or not self._goes_on(epoch):
             return False
         for each, (_, _, leader_epoch, offset, max_bytes) in zip(named, asked, strict=True):
             part = each.part
@@ -99,11 +99,11 @@ class RepeatedConsumerFetch:
         found = [each for each in named if each is not None]
         return found if len(set(found)) == len(asked) else None
 
-    def _goes_on(self, epoch: int, named: list[FetchPartition]) -> bool:
+    def _goes_on(self, epoch: int) -> bool:
         """Whether the session, if there is one, is at this request, which is taken by that."""
         session = self._fetch.session
         if not isinstance(session, Session):
-            return epoch == NO_SESSION and all(each.partition is not None and each.partition.is_hosted for each in named)
+            return epoch == NO_SESSION
         is_next = epoch == session.epoch and session.revision == self._revision
         return is_next and self._context.broker.fetch_sessions.use(session)
 

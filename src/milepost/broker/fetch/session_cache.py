@@ -147,7 +147,7 @@ class Session(Sessionless):
     def sends(self, each: FetchPartition, result: Result | None) -> bool:
         """Whether the answer names a partition. If so, that is noted."""
         now = offsets_of(each) if result is None else (result.high_watermark, result.last_stable_offset, result.log_start_offset)
-        if now == each.last_sent and not self.is_full and not has_changes(result):
+        if now == each.last_sent and not self.is_full and (result is None or not has_changes(result)):
             return False
         # A follower that has to cut its log hears of nothing else.
         each.last_sent = None if is_diverging(result) else now
@@ -160,11 +160,9 @@ class Session(Sessionless):
         return True
 
 
-def has_changes(result: Result | None) -> bool:
+def has_changes(result: Result) -> bool:
     """Whether there is something in it besides offsets: a diverged follower must hear of it, however often it asks."""
-    return result is not None and bool(
-        result.records or result.error_code or is_diverging(result) or result.preferred_read_replica >= 0
-    )
+    return bool(result.records or result.error_code or is_diverging(result) or result.preferred_read_replica >= 0)
 
 
 class FetchSessions:
