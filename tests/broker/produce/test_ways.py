@@ -1,19 +1,18 @@
-"""Produce requests that look alike, by each of their four ways: the shortcut (compiled and not), remembered, and plain.
-
-Whatever the way, the answers and the log are the same: every test here runs on all of them.
-"""
+"""Produce requests for one partition that look alike, as most producers send them, by each of their ways."""
 
 from __future__ import annotations
 
+import socket
 import struct
+import threading
 from collections.abc import Sequence
 
 import pytest
 
-from milepost.broker import dispatch
 from milepost.broker.broker import Broker
 from milepost.broker.produce import handler
 from milepost.codec.compression import Codec
+from milepost.net import processor
 from milepost.protocol import frames
 from milepost.protocol.messages import FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest
 from milepost.record.batches import iter_batches
@@ -22,20 +21,11 @@ from milepost.record.records import Record
 from tests.broker.on_loop import on_loop
 from tests.broker.topics import create, delete, wanted
 from tests.broker.wire import Wire
-from tests.conftest import twin
+from tests.waiting import until
 
 NOW = 1_700_000_000_000
 PRODUCE = 0
-VERSIONS = [3, 4, 5, 7, 8, 9, 11, 12]
-
-
-@pytest.fixture(params=["compiled", "pure", "handler"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "handler":
-        monkeypatch.setattr(dispatch, "ProduceFrames", lambda *given: None)
-    else:
-        monkeypatch.setattr(dispatch, "ProduceFrames", twin("milepost.broker.produce.frames", request.param).ProduceFrames)
-    return request.param
+VERSIONS = range(3, 13)
 
 
 @pytest.fixture
@@ -237,3 +227,32 @@ def test_what_was_answered_is_counted(client, served):
     topic = on_loop(served, lambda: served.replicas.topic_metrics.of("t"))
     assert (topic.produce_requests, topic.messages_in) == (20, 40)
     assert topic.bytes_in == 20 * len(batch(b"a", b"b"))
+
+
+def test_requests_behind_answers_that_nobody_reads(way, brokers, monkeypatch):
+    """What was received meanwhile is looked at again later."""
+    monkeypatch.setattr(processor, "MOST_WAITING_OUTPUT", 10_000)
+    broker = brokers.start({"socket.send.buffer.bytes": "4096"})
+    frame = frames.encode_request(PRODUCE, 9, 1, "c", request_of(batch(b"x")))
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sender = threading.Thread(target=wire.socket.sendall, args=(frame * 1500,))
+        sender.start()
+        until(lambda: on_loop(broker, lambda: any(each.is_sending for each in broker.server.processors)))
+        offsets = []
+        for _ in range(1500):
+            _, response = frames.decode_response(PRODUCE, 9, wire.read_frame())
+            offsets.append(response.responses[0].partition_responses[0].base_offset)
+        sender.join()
+    assert offsets == list(range(1500))
+
+
+@pytest.mark.parametrize("name", [None, "", "ä", "x" * 300, "x" * 32_767])
+@pytest.mark.parametrize("version", [8, 9])
+def test_clients_of_any_name(client, name, version):
+    frame = frames.encode_request(PRODUCE, version, 3, name, request_of(batch(b"x")))
+    client.socket.sendall(frame * 3)
+    for offset in range(3):
+        _, response = frames.decode_response(PRODUCE, version, client.read_frame())
+        assert response.responses[0].partition_responses[0].base_offset == offset

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.produce.frame_answers import Answering, FailedFrame, FrameAnswer
 from milepost.errors import MilepostError
 from milepost.log.append_info import CLIENT
-from milepost.log.examination import QUICK_BYTES
+from milepost.log.examination import QUICK_BYTES, examine_quickly
 from milepost.log.validation import TakesLong
 from milepost.net.fast_path import PipelinedRequests
 
@@ -343,12 +343,11 @@ class FrameReader:
     @cython.locals(before=i64)
     def _examine(self, log, data):
         """What is found out about a batch that cannot be appended as it is without a look; None if that takes long."""
-        examiner = self._broker.record_examiner
         if self._budget is None:
-            self._budget = examiner.budget(self._size)
+            self._budget = self._broker.record_examiner.budget(self._size)
         before = self._budget.left
         try:
-            return examiner.examine_now(log, data, self._budget)
+            return examine_quickly(log.validator, data, log.clock.now_ms(), self._budget)
         except TakesLong:
             return None
         finally:
@@ -462,6 +461,8 @@ class FrameReader:
         with_start: cython.bint = self.version >= LOG_START_SINCE
         is_all: cython.bint = True
         self._outcomes = outcomes = []
+        if self._budget is not None:
+            self._broker.record_examiner.batches_refused += self._budget.refused
         for partition, data, examined, numbers_at in self.batches:
             outcome = None
             # Whoever was woken by a batch before this one may have deleted a topic.
@@ -510,7 +511,8 @@ def _pass(reader, answering, at, most, alone):
                 if alone or answer.is_last:
                     last = answer
                     break
-                answers += answer.counted()
+                if reader.acks:
+                    answers += answer.counted()
             elif reader.acks:
                 answers += reader.answer()
                 answering.meter.successes += len(reader.batches)

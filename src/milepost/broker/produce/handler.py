@@ -99,9 +99,7 @@ def finish(
     return None
 
 
-def answered(
-    response: ProduceResponse, done: list[Done], request: ProduceRequest, context: Context
-) -> ProduceResponse | None:
+def answered(response: ProduceResponse, done: list[Done], request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """The response; or nothing, when it has to wait."""
     broker, for_all = context.broker, request.acks == ALL
     if not has_to_wait(broker.replicas, (partition for partition, _, _ in done), for_all):
@@ -117,9 +115,7 @@ def answered(
         context.answer(response)
 
     appended = [(partition, end_offset) for partition, end_offset, _ in done]
-    pending = PendingProduce(
-        context.request, broker.replicas, appended, answer, lambda: broker.dispatcher.failed(context)
-    )
+    pending = PendingProduce(context.request, broker.replicas, appended, answer, lambda: broker.dispatcher.failed(context))
     pending.wait(for_all, request.timeout_ms / 1000)
     return None
 

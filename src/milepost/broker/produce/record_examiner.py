@@ -40,21 +40,14 @@ class RecordExaminer:
             f"milepost.produce.max.decompressed.bytes is {self._bytes_per_mb} for each MB of it",
         )
 
-    def examine_now(self, log: Log, data: ReadableBuffer, budget: Budget) -> Examined:
-        """Of one whole batch; raises TakesLong where it is not done at once."""
-        refused = budget.refused
-        examined = examine_quickly(log.validator, data, log.clock.now_ms(), budget)
-        self.batches_refused += budget.refused - refused
-        return examined
-
     def examining(self, log: Log, data: ReadableBuffer, budget: Budget) -> Work[Examined]:
-        """The same, however long it takes."""
+        """Of one whole batch."""
+        validator, now_ms, refused = log.validator, log.clock.now_ms(), budget.refused
         try:
-            return self.examine_now(log, data, budget)
+            examined = examine_quickly(validator, data, now_ms, budget)
         except TakesLong:
             self.batches_aside += 1
-        refused = budget.refused
-        examined = yield from self.aside(partial(examine, log.validator, data, log.clock.now_ms(), budget))
+            examined = yield from self.aside(partial(examine, validator, data, now_ms, budget))
         self.batches_refused += budget.refused - refused
         return examined
 
