@@ -20,6 +20,7 @@ from tests.failing_directory import KINDS, FailingDirectoryDisk
 from tests.log.making import produced
 
 HOUR = 3_600_000
+MARKER = ".kafka_cleanshutdown"
 TOPICS = {
     "deleted": {"segment.bytes": "300", "retention.ms": str(HOUR), "file.delete.delay.ms": "1000"},
     # No timestamps: how old a segment is, its file says.
@@ -42,6 +43,7 @@ class Managed:
         self.offline: list[str] = []
         self.manager.on_offline = self.offline.append
         self.manager.startup()
+        self.directories = list(self.manager.directories)
         for topic in TOPICS:
             for number in range(2):
                 log = self.manager.create(TopicPartition(topic, number))
@@ -135,6 +137,24 @@ def test_task_that_was_put_off_and_throws_keeps_no_other_from_running(managed, c
     managed.pass_time()
     assert done == ["first", "last"]
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["open", "write", "rename"])
+def test_directory_that_fails_at_the_stop_does_not_cost_the_other_its_marker(managed, caplog, kind):
+    managed.disk.fail(managed.doomed / MARKER, kind)
+    managed.manager.shutdown()
+    assert f"{managed.doomed}: no marker of a clean stop: Input/output error; the next start recovers its logs" in caplog.text
+    assert [(directory / MARKER).exists() for directory in (managed.doomed, managed.healthy)] == [False, True]
+    assert not any(directory.is_open for directory in managed.directories)
+
+
+@pytest.mark.parametrize("kind", ["stat", "sync"])
+def test_directory_that_fails_in_retention_goes_offline_and_the_other_loses_what_is_too_old(managed, kind):
+    managed.disk.fail(managed.doomed, kind)
+    managed.clock.advance(2 * HOUR)
+    list(managed.manager.upkeep.retain())
+    assert managed.offline == [str(managed.doomed)]
+    assert [len(list(log.records())) for log in managed.logs_in(managed.healthy) if "retention.ms" in TOPICS[log.partition.topic]] == [0, 0]
 
 
 def test_failed_directory_refuses_and_names_the_reason(managed):
