@@ -29,13 +29,13 @@ def import_graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
 
 def circles(graph: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
     """The modules that reach each other, in sets that have nothing in common."""
-    reached = {name: _reached_from(name, graph) for name in graph}
+    reached = {name: reached_from(name, graph) for name in graph}
     return {
         frozenset(other for other in others if name in reached[other]) for name, others in reached.items() if name in others
     }
 
 
-def _reached_from(name: str, graph: Mapping[str, Iterable[str]]) -> set[str]:
+def reached_from(name: str, graph: Mapping[str, Iterable[str]]) -> set[str]:
     reached: set[str] = set()
     coming = list(graph[name])
     while coming:

@@ -200,12 +200,6 @@ def test_cleared_cache_is_empty_on_disk_too(cache, path):
 # Looking up.
 
 
-def test_neighbours_of_an_epoch(cache):
-    epochs = cache((0, 10), (1, 11), (2, 12))
-    assert [epochs.next_epoch(epoch) for epoch in (-1, 0, 1, 2, 100)] == [0, 1, 2, None, None]
-    assert [epochs.previous_epoch(epoch) for epoch in (-1, 0, 1, 2, 100)] == [None, None, 0, 1, 2]
-
-
 def test_first_and_last_epoch(cache):
     epochs = cache((2, 6), (4, 11))
     assert (epochs.earliest, epochs.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))

@@ -20,6 +20,7 @@ from tests.failing_directory import KINDS, FailingDirectoryDisk
 from tests.log.making import produced
 
 HOUR = 3_600_000
+MARKER = ".kafka_cleanshutdown"
 TOPICS = {
     "deleted": {"segment.bytes": "300", "retention.ms": str(HOUR), "file.delete.delay.ms": "1000"},
     # No timestamps: how old a segment is, its file says.
@@ -37,11 +38,8 @@ class Managed:
         # The files' own times are those of the machine.
         self.clock = ManualClock(int(time.time() * 1000))
         self.doomed, self.healthy = tmp_path / "a", tmp_path / "b"
-        config = BrokerConfig.parse({"log.dirs": f"{self.doomed},{self.healthy}", "log.initial.task.delay.ms": "0"})
-        self.manager = LogManager(config, TOPICS, disk=self.disk, clock=self.clock, rng=random.Random(1))
         self.offline: list[str] = []
-        self.manager.on_offline = self.offline.append
-        self.manager.startup()
+        self.start()
         for topic in TOPICS:
             for number in range(2):
                 log = self.manager.create(TopicPartition(topic, number))
@@ -51,6 +49,13 @@ class Managed:
                     else:
                         log.append([Record(key=b"k", value=b"%d" % count * 150)])
         list(self.manager.upkeep.pieces())
+
+    def start(self) -> None:
+        config = BrokerConfig.parse({"log.dirs": f"{self.doomed},{self.healthy}", "log.initial.task.delay.ms": "0"})
+        self.manager = LogManager(config, TOPICS, disk=self.disk, clock=self.clock, rng=random.Random(1))
+        self.manager.on_offline = self.offline.append
+        self.manager.startup()
+        self.directories = list(self.manager.directories)
 
     def logs_in(self, directory: Path) -> list[Log]:
         return [log for log in self.manager.logs.values() if log.directory.startswith(f"{directory}/")]
@@ -86,8 +91,12 @@ def test_directory_that_fails_during_maintenance_goes_offline_once_and_the_other
     assert all(log.recovery_point == 6 for log in managed.logs_in(managed.healthy) if log.partition.topic == "flushed")
 
 
+@pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize("kind", ["read", "stat", "open"])
-def test_directory_that_fails_while_it_is_measured_for_cleaning_goes_offline_and_the_other_is_cleaned(managed, kind):
+def test_directory_that_fails_while_it_is_measured_for_cleaning_goes_offline_and_the_other_is_cleaned(managed, kind, is_new):
+    if is_new:  # the times of the records are not known yet, and have to be read
+        managed.manager.shutdown()
+        managed.start()
     managed.disk.fail(managed.doomed, kind)
     for log in managed.manager.logs.values():
         log.pool.limit = 1  # so that nothing is open any more
@@ -135,6 +144,24 @@ def test_task_that_was_put_off_and_throws_keeps_no_other_from_running(managed, c
     managed.pass_time()
     assert done == ["first", "last"]
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["open", "write", "rename"])
+def test_directory_that_fails_at_the_stop_does_not_cost_the_other_its_marker(managed, caplog, kind):
+    managed.disk.fail(managed.doomed / MARKER, kind)
+    managed.manager.shutdown()
+    assert f"{managed.doomed}: no marker of a clean stop: Input/output error; the next start recovers its logs" in caplog.text
+    assert [(directory / MARKER).exists() for directory in (managed.doomed, managed.healthy)] == [False, True]
+    assert not any(directory.is_open for directory in managed.directories)
+
+
+@pytest.mark.parametrize("kind", ["stat", "sync"])
+def test_directory_that_fails_in_retention_goes_offline_and_the_other_loses_what_is_too_old(managed, kind):
+    managed.disk.fail(managed.doomed, kind)
+    managed.clock.advance(2 * HOUR)
+    list(managed.manager.upkeep.retain())
+    assert managed.offline == [str(managed.doomed)]
+    assert [len(list(log.records())) for log in managed.logs_in(managed.healthy) if "retention.ms" in TOPICS[log.partition.topic]] == [0, 0]
 
 
 def test_failed_directory_refuses_and_names_the_reason(managed):

@@ -48,6 +48,9 @@ class FullDisk(QuickDisk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         return super().open(path, flags)
 
+    def sync_directory(self, path: str) -> None:
+        self.stat(path)  # it has to be there
+
 
 class SlowScheduler(Scheduler):
     """What is given aside waits until somebody has to have it."""
@@ -149,7 +152,7 @@ NEW = [f"new{number}" for number in range(6)]
 @pytest.mark.parametrize("topic", [SHORT, BOTH], ids=["delete", "compact,delete"])
 @pytest.mark.parametrize("young", [0, 3])
 @pytest.mark.parametrize("piece", range(1, 5))
-def test_topic_deleted_during_a_retention_pass_is_left_out(managers, topic, piece, young):
+def test_topic_deleted_during_a_retention_pass_is_left_out(managers, caplog, topic, piece, young):
     manager = managers.start(topic)
     manager.scheduler = BackgroundScheduler(managers.clock, lambda task: None)
     manager.create(OTHER)
@@ -157,6 +160,7 @@ def test_topic_deleted_during_a_retention_pass_is_left_out(managers, topic, piec
     run_with(manager.upkeep.retain(), piece, lambda: VISITS in manager.logs and manager.delete(VISITS))
     manager.scheduler.stop()
     assert not manager.offline
+    assert not [record.message for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("topic", [SHORT, BOTH], ids=["delete", "compact,delete"])
@@ -242,16 +246,23 @@ LATE = {
     "append of a follower": lambda log: log.append_as_follower(produced()),
     "settings": lambda log: log.update_config(log.config),
     "high watermark": lambda log: log.update_high_watermark(2),
+    "error of the disk": lambda log: log.fail(OSError(errno.EIO, os.strerror(errno.EIO), log.directory)),
 }
+SILENT = ("flush", "flush aside", "flush before an answer", "epochs", "settings", "high watermark", "error of the disk")
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
 @pytest.mark.parametrize("work", LATE)
-def test_late_work_on_a_deleted_log_changes_nothing_of_the_next_of_its_name(managers, work):
+def test_late_work_on_a_deleted_log_changes_nothing_of_the_next_of_its_name(managers, work, is_removed):
     manager = managers.start(SHORT)
     log = filled(manager)
     made_again(manager)()
+    if is_removed:
+        managers.clock.advance(60_000)
+        manager.scheduler.run_due()
+    assert len(list(managers.directory.glob("visits-0.*-delete"))) == (not is_removed)
     before = files(managers.directory)
-    if work in ("flush", "flush aside", "flush before an answer", "epochs", "settings", "high watermark"):
+    if work in SILENT:
         LATE[work](log)
     else:
         with pytest.raises(KafkaStorage):
@@ -269,7 +280,7 @@ def test_closed_log_keeps_its_files(tmp_path, work):
     put(log, *(f"old{number}" for number in range(6)), age_ms=DAY)
     log.close()
     before = files(tmp_path)
-    if work in ("flush", "flush aside", "flush before an answer", "epochs", "settings", "high watermark"):
+    if work in SILENT:
         LATE[work](log)
     else:
         with pytest.raises(KafkaStorage):
@@ -308,14 +319,18 @@ def test_second_try_for_the_epochs_of_a_deleted_topic_does_not_reach_its_success
     assert not manager.offline
 
 
-def test_reader_of_a_deleted_topic_goes_on_with_its_records_and_not_those_of_the_next_topic(managers):
+@pytest.mark.parametrize("is_open", [True, False])
+def test_reader_of_a_deleted_topic_goes_on_with_its_records_and_not_those_of_the_next_topic(managers, is_open):
     manager = managers.start({})
     log = manager.create(VISITS)
     put(log, "old0", "old1")
     found = log.read(0)
+    if not is_open:
+        log.close_handles()  # as when others need the descriptors
     made_again(manager)()
     assert b"old0" in found.data
     assert b"new0" not in found.data
+    assert values(log) == ["old0", "old1"]
 
 
 # A topic of the same name.

@@ -39,7 +39,8 @@ class EndingLog(FlushableLog):
         self.settle()
         self.is_closed = True
         active = self.segments.active
-        is_untouched = self.recovery_point == self.end_offset and not active.is_active
+        epochs, unwritten_epochs = self.epochs, self._unwritten_epochs
+        is_untouched = self.recovery_point == self.end_offset and not active.is_active and unwritten_epochs is None
         # A segment that was rolled and never written to has no indexes yet, and Kafka wants to see some.
         if self.is_failed or self.is_read_only or (is_untouched and self.pool.disk.exists(active.path(names.INDEX))):
             return lambda: None  # nothing has changed since it was loaded: of ten thousand partitions that goes for most
@@ -55,6 +56,8 @@ class EndingLog(FlushableLog):
         def work() -> None:
             if snapshot is not None:
                 producers.write_snapshot(snapshot)
+            if unwritten_epochs is not None:
+                epochs.write_lines(unwritten_epochs)  # there was no room for them; a clean start does not learn them again
             sync_files(disk, paths, directory)
 
         return work

@@ -159,14 +159,6 @@ class LeaderEpochCache:
             entries = self.entries
             self._write([EpochEntry(entries[gone - 1].epoch, offset), *entries[gone:]])
 
-    def previous_epoch(self, epoch: int) -> int | None:
-        slot = bisect_left(self._epochs, epoch) - 1
-        return self._epochs[slot] if slot >= 0 else None
-
-    def next_epoch(self, epoch: int) -> int | None:
-        slot = bisect_right(self._epochs, epoch)
-        return self._epochs[slot] if slot < len(self._epochs) else None
-
     def replace(self, entries: Sequence[EpochEntry]) -> None:
         """Put what was learnt from the log in place of everything, at once: half of it would look like all of it."""
         self._write(entries)

@@ -39,6 +39,9 @@ class FlushableLog(AppendableLog):
         self._flush_target = 0
         self._is_flushing = False
         self._waiting: list[tuple[int, OnFlushed]] = []
+        # The epochs that their file is to hold, and the recovery point when it last held all of them; until it does again.
+        self._unwritten_epochs: list[str] | None = None
+        self._epochs_known_to = 0
 
     # At once.
 
@@ -144,8 +147,17 @@ class FlushableLog(AppendableLog):
         self._pending += 1
         self.scheduler.aside(work, done, not_done, lane)
 
+    @property
+    def recovers_from(self) -> int:
+        """The recovery point as it may be checkpointed: what the file of epochs lacks is learnt again from the batches behind it."""
+        return self.recovery_point if self._unwritten_epochs is None else min(self.recovery_point, self._epochs_known_to)
+
     def write_epochs_aside(self, lines: list[str]) -> None:
         """What is lost of this file when the process dies is learnt again from the batches behind the recovery point."""
+
+        def written(_: None) -> None:
+            if self._unwritten_epochs is lines:
+                self._unwritten_epochs = None
 
         def failed(error: OSError) -> None:
             if error.errno not in DISK_FULL:
@@ -157,7 +169,9 @@ class FlushableLog(AppendableLog):
                 self.epochs.rewrite()
 
         if self.is_usable:
-            self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
+            self._epochs_known_to = self.recovers_from
+            self._unwritten_epochs = lines
+            self.aside(lambda: self.epochs.write_lines(lines), written, failed)
 
     def snapshot_aside(self, first: Callable[[], None] = lambda: None, done: Callable[[], None] = lambda: None) -> None:
         """A snapshot of the producers, if one is due; in any case what is to be done before it, and told when it is there."""

@@ -339,7 +339,7 @@ class Log(EndingLog):
         """Checkpoints that lie beyond the new ends would vouch for, or hide, what is written there later."""
         try:
             if end_offset < self.recovery_point:
-                self.owner.publish_recovery_point(self, end_offset)
+                self.owner.publish_recovery_point(self, min(end_offset, self.recovers_from))
             if start_offset < self.start_offset:
                 self.owner.publish_start(self, start_offset)()
             self.owner.publish_clean_end(self, clean_end)
@@ -371,6 +371,7 @@ class Log(EndingLog):
             if failure is not None:
                 raise self.fail(failure) from failure
             if not self.is_failed:
+                self._unwritten_epochs = None
                 self.recovery_point = self.end_offset
         finally:
             self.finish_files()

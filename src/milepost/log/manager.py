@@ -371,7 +371,10 @@ class LogManager(Owner):
         for directory in self.directories:
             logs = list(self.logs_in(directory))
             marked = {str(log.partition): (log.end_offset, log.segments.active.size) for log in logs}
-            directory.close(all(log.partition in closed for log in logs), marked)
+            try:
+                directory.close(all(log.partition in closed for log in logs), marked)
+            except OSError as error:
+                logger.error("%s: no marker of a clean stop: %s; the next start recovers its logs", directory.path, error.strerror)
         self.directories = []
 
     def _is_closed(self, log: Log, failure: OSError | None) -> bool:

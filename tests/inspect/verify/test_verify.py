@@ -132,6 +132,17 @@ def test_a_changed_byte_in_the_last_batch_of_a_copy_is_a_finding(tmp_path: Path)
         log.write_bytes(original)
 
 
+def test_a_changed_byte_is_no_torn_write_though_no_other_file_stands_for_the_last_batch(tmp_path: Path) -> None:
+    directory = partition(tmp_path, (0, [batch(0), batch(2), batch(4)]), clean=False)
+    (directory / f"{0:020d}.timeindex").write_bytes(b"")
+    log = log_of(directory)
+    start, original = last_batch_at(log), log.read_bytes()
+    for position in range(start + 16, len(original)):
+        change(log, position, bytes([original[position] ^ 0x01]))
+        assert [f".log, position {start}: " in sentence for sentence in found_in(directory)].count(True) == 1, position - start
+        log.write_bytes(original)
+
+
 def test_a_log_whose_only_batch_is_damaged_is_not_clean(tmp_path: Path) -> None:
     directory = partition(tmp_path, (0, [batch(0, 50)]), clean=False)
     change(log_of(directory), 200, b"\xff")

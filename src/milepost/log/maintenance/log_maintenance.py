@@ -57,7 +57,7 @@ def moved_start(log: Log) -> int | None:
 
 
 OFFSETS: Mapping[str, Callable[[Log], int | None]] = {
-    RECOVERY_POINTS: lambda log: log.recovery_point,
+    RECOVERY_POINTS: lambda log: log.recovers_from,
     LOG_STARTS: moved_start,
     HIGH_WATERMARKS: lambda log: log.high_watermark,
 }
