@@ -10,9 +10,11 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from milepost.broker.dispatch import module_name
+from milepost.broker.topology.alone import AloneCoordinators
 from milepost.clock import ManualClock
 from milepost.coordinator.group.group_coordinator import GroupCoordinator
 from milepost.coordinator.group.group_settings import GroupSettings
@@ -246,7 +248,7 @@ class GroupBench:
             GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             new_id=lambda: f"id{next(self.ids)}",
         )
-
+        self.topology = SimpleNamespace(coordinators=AloneCoordinators(self))
         self.pieces = Pieces()
 
     def advertised(self, listener: str) -> tuple[str, int]:

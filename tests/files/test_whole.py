@@ -7,7 +7,7 @@ import os
 import pytest
 
 from milepost.errors import KafkaStorage
-from milepost.files import Disk, read_file, remove_file, replace_file
+from milepost.files import Disk, make_directories, opened, read_file, remove_file, replace_file
 
 
 class RecordingDisk(Disk):
@@ -107,3 +107,37 @@ def test_remove_says_whether_there_was_something_to_remove(tmp_path):
     (tmp_path / "file").touch()
     assert remove_file(Disk(), str(tmp_path / "file")) is True
     assert remove_file(Disk(), str(tmp_path / "file")) is False
+
+
+def test_descriptor_is_closed_when_its_block_fails(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    with pytest.raises(ZeroDivisionError), opened(Disk(), str(tmp_path / "file")) as fd:
+        raise ZeroDivisionError
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+class RivalDisk(RecordingDisk):
+    """Somebody else makes `taken` in the moment before we do."""
+
+    taken = ""
+
+    def mkdir(self, path):
+        if os.path.basename(path) == self.taken:
+            super().mkdir(path)
+        super().mkdir(path)
+        self.note("mkdir", path)
+
+
+def test_each_missing_directory_is_durable_before_the_one_in_it(tmp_path):
+    disk = RivalDisk()
+    make_directories(disk, str(tmp_path / "lake" / "visits"))
+    make_directories(disk, str(tmp_path / "lake" / "visits"))
+    assert disk.calls == ["mkdir lake", f"sync {tmp_path.name}", "mkdir visits", "sync lake"]
+
+
+def test_directory_that_somebody_else_makes_meanwhile_is_taken_as_it_is(tmp_path):
+    disk = RivalDisk()
+    disk.taken = "lake"
+    make_directories(disk, str(tmp_path / "lake" / "visits"))
+    assert (tmp_path / "lake" / "visits").is_dir()

@@ -34,7 +34,7 @@ from typing import Any
 
 from milepost.codec.crc32c import crc32c
 from milepost.errors import KafkaStorage
-from milepost.files import Disk, read_file, remove_files, replace_file
+from milepost.files import Disk, opened, read_file, remove_files, replace_file
 
 FILE_NAME = "milepost.cluster.json"
 VERSION = 2
@@ -127,18 +127,16 @@ class ChangeLog:
 
     def _write(self, path: str, data: bytes) -> None:
         disk = self._disk
-        fd = disk.open(path, os.O_WRONLY | os.O_CREAT)
-        try:
-            disk.pwrite(fd, data, self._size)
-            disk.fsync(fd)
-            if not self._size:
-                disk.sync_directory(self._directory)
-        except OSError:
-            with suppress(OSError):
-                disk.truncate(fd, self._size)
-            raise
-        finally:
-            disk.close(fd)
+        with opened(disk, path, os.O_WRONLY | os.O_CREAT) as fd:
+            try:
+                disk.pwrite(fd, data, self._size)
+                disk.fsync(fd)
+                if not self._size:
+                    disk.sync_directory(self._directory)
+            except OSError:
+                with suppress(OSError):
+                    disk.truncate(fd, self._size)
+                raise
 
     def _begin(self) -> None:
         """Go on in a new file."""

@@ -8,6 +8,18 @@ and ten thousand partitions fit into a thousand descriptors.
 from milepost.files.disk import Disk
 from milepost.files.handles import Handle, HandlePool
 from milepost.files.overlay import Overlay
-from milepost.files.whole import read_file, remove_file, remove_files, replace_file, write_file
+from milepost.files.whole import make_directories, opened, read_file, remove_file, remove_files, replace_file, write_file
 
-__all__ = ["Disk", "Handle", "HandlePool", "Overlay", "read_file", "remove_file", "remove_files", "replace_file", "write_file"]
+__all__ = [
+    "Disk",
+    "Handle",
+    "HandlePool",
+    "Overlay",
+    "make_directories",
+    "opened",
+    "read_file",
+    "remove_file",
+    "remove_files",
+    "replace_file",
+    "write_file",
+]

@@ -14,11 +14,12 @@ point (W-3). An fsync that failed is never repeated: the kernel may have dropped
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from milepost.errors import KafkaStorage
-from milepost.files import Disk
+from milepost.files import Disk, opened
 from milepost.log.appending import DISK_FULL, AppendableLog
 from milepost.log.maintenance.scheduler import Lane, Scheduler
 from milepost.segment import names
@@ -201,12 +202,7 @@ class FlushableLog(AppendableLog):
 def sync_files(disk: Disk, paths: list[str], directory: str) -> None:
     """Through descriptors of our own: those of the log belong to its owner's thread."""
     for path in paths:
-        try:
-            fd = disk.open(path)
-        except FileNotFoundError:
-            continue  # an index that was never made; or its segment was deleted or replaced meanwhile
-        try:
+        # Not there: an index that was never made; or its segment was deleted or replaced meanwhile.
+        with suppress(FileNotFoundError), opened(disk, path) as fd:
             disk.fsync(fd)
-        finally:
-            disk.close(fd)
     disk.sync_directory(directory)

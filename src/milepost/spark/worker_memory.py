@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 
-from milepost.files import Disk
+from milepost.files import Disk, opened
 
 PAGE = resource.getpagesize()
 LEAST = "512m"
@@ -24,11 +24,8 @@ def headroom() -> int | None:
     if limit == resource.RLIM_INFINITY:
         return None
     disk = Disk()
-    fd = disk.open("/proc/self/statm")
-    try:
+    with opened(disk, "/proc/self/statm") as fd:
         pages = int(disk.pread(fd, PAGE, 0).split()[0])
-    finally:
-        disk.close(fd)
     return max(limit - pages * PAGE, 0)
 
 

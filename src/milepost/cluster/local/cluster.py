@@ -29,8 +29,8 @@ from milepost.cluster.local.record import BrokerRecord, ClusterRecord, ZooKeeper
 from milepost.cluster.zookeeper.server import ZooKeeperServer
 from milepost.config.broker import BrokerConfig
 from milepost.config.sources import from_environment, from_flags, resolve
-from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, InvalidConfiguration, KafkaStorage
-from milepost.files import Disk, read_file
+from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, InvalidConfiguration
+from milepost.files import Disk, make_directories, opened, read_file
 
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "controlled.shutdown.retry.backoff.ms": "250"}
 BROKERS = "BROKERS"
@@ -155,7 +155,7 @@ class LocalCluster:
             self._start()
 
     def _start(self) -> None:
-        _make_directories(self.directory)
+        make_directories(Disk(), self.directory)
         before = read_record(self.directory)
         with self._alone():
             try:
@@ -193,7 +193,7 @@ class LocalCluster:
 
     def _begin(self, broker_id: int) -> None:
         broker = self.broker(broker_id)
-        _make_directories(self._data(broker_id))
+        make_directories(Disk(), self._data(broker_id))
         # -P: the directory we are in is none to import from; it may have an `inspect/` of its own.
         command = [sys.executable, "-P", "-m", "milepost.cli", "serve", "-v"]
         for flag in self._flags(broker_id):
@@ -314,15 +314,12 @@ class LocalCluster:
     def _alone(self) -> Iterator[None]:
         """While no other command changes this cluster."""
         disk = Disk()
-        fd = disk.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT)
-        try:
+        with opened(disk, f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT) as fd:
             if not disk.lock(fd):
                 raise DirectoryLocked(
                     f"another `milepost cluster` command is changing the cluster in {self.directory}: wait for it"
                 )
             yield
-        finally:
-            disk.close(fd)
 
 
 def _sized(count: int) -> dict[str, str]:
@@ -334,16 +331,3 @@ def _sized(count: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": str(min(2, count)),
     }
-
-
-def _make_directories(path: str) -> None:
-    disk = Disk()
-    missing = []
-    while not disk.exists(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for each in reversed(missing):
-        try:
-            disk.mkdir(each)
-        except FileExistsError:
-            raise KafkaStorage(f"{each} is there and is no directory") from None

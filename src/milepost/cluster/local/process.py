@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from milepost.files import Disk
+from milepost.files import Disk, opened
 
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -126,8 +126,5 @@ def _boot() -> str:
 def _small_file(path: str) -> str:
     """Files of /proc have no size to go by."""
     disk = Disk()
-    fd = disk.open(path)
-    try:
+    with opened(disk, path) as fd:
         return disk.pread(fd, SMALL, 0).decode(errors="replace")
-    finally:
-        disk.close(fd)

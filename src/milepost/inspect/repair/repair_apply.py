@@ -23,7 +23,7 @@ import time
 
 from milepost.clock import Clock, SystemClock
 from milepost.errors import KafkaStorage
-from milepost.files import Disk, HandlePool, Overlay, read_file, remove_file, replace_file
+from milepost.files import Disk, HandlePool, Overlay, opened, read_file, remove_file, replace_file
 from milepost.inspect.paths import look_at
 from milepost.inspect.repair.repair import Cut, PartitionPlan, Plan, data_directory_of, plan_repair
 from milepost.inspect.verify.verify_partition import gap_name
@@ -136,8 +136,7 @@ class Kept:
 
 def copy_stretches(disk: Disk, reader: int, target: str, stretches: list[tuple[int, int]]) -> None:
     """A new file that holds the stretches one behind the other, synced."""
-    writer = disk.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
+    with opened(disk, target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as writer:
         written = 0
         for start, end in stretches:
             for position in range(start, end, CHUNK):
@@ -145,8 +144,6 @@ def copy_stretches(disk: Disk, reader: int, target: str, stretches: list[tuple[i
                 disk.pwrite(writer, piece, written)
                 written += len(piece)
         disk.fsync(writer)
-    finally:
-        disk.close(writer)
 
 
 class PartitionRepair:
@@ -210,29 +207,20 @@ class PartitionRepair:
         """In place: the offset of a batch is not covered by its CRC, and eight bytes are written whole or not at all."""
         for position, _ in offsets:
             self.kept.stretch(path, position, position + 8)
-        fd = self.disk.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        try:
+        with opened(self.disk, path, os.O_RDWR | os.O_NOFOLLOW) as fd:
             for position, offset in offsets:
                 self.disk.pwrite(fd, offset.to_bytes(8, "big"), position)
             self.disk.fsync(fd)
-        finally:
-            self.disk.close(fd)
 
     def _truncate(self, path: str, size: int) -> None:
-        fd = self.disk.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        try:
+        with opened(self.disk, path, os.O_RDWR | os.O_NOFOLLOW) as fd:
             self.disk.truncate(fd, size)
             self.disk.fsync(fd)
-        finally:
-            self.disk.close(fd)
 
     def _rewrite(self, path: str, stretches: list[tuple[int, int]]) -> None:
         mtime = self.disk.stat(path).st_mtime
-        reader = self.disk.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
+        with opened(self.disk, path, os.O_RDONLY | os.O_NOFOLLOW) as reader:
             copy_stretches(self.disk, reader, path + ".tmp", stretches)
-        finally:
-            self.disk.close(reader)
         # Retention judges a log without timestamps by the age of its file.
         self.disk.set_mtime(path + ".tmp", mtime)
         self.disk.rename(path + ".tmp", path)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 
 from milepost.clock import Clock, SystemClock
 from milepost.errors import CorruptCheckpoint, KafkaStorage
-from milepost.files import Disk, remove_file
+from milepost.files import Disk, make_directories, remove_file
 from milepost.log.directory import clean_shutdown, meta_properties
 from milepost.log.directory.checkpoints import keep_aside, read_offset_checkpoint, write_offset_checkpoint
 from milepost.log.directory.clean_shutdown import NO_BROKER_EPOCH, CleanShutdown, read_clean_shutdown, write_clean_shutdown
@@ -77,7 +77,7 @@ class DataDirectory:
         """Own the directory until `close`; raises DirectoryLocked, or KafkaStorage when it cannot be used."""
         try:
             if create:
-                self._create()
+                make_directories(self.disk, posixpath.abspath(self.path))
             self.disk.listdir(self.path)
             self._lock = DirectoryLock(self.path, self.disk)
         except OSError as error:
@@ -88,16 +88,6 @@ class DataDirectory:
         except BaseException:
             self._unlock()
             raise
-
-    def _create(self) -> None:
-        missing = []
-        path = posixpath.abspath(self.path)
-        while not self.disk.exists(path):
-            missing.append(path)
-            path = posixpath.dirname(path)
-        for path in reversed(missing):
-            self.disk.mkdir(path)
-            self.disk.sync_directory(posixpath.dirname(path))
 
     def _take_marker(self) -> None:
         path = self._file(clean_shutdown.FILE_NAME)

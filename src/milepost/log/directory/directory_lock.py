@@ -17,7 +17,7 @@ import os
 import re
 
 from milepost.errors import DirectoryLocked
-from milepost.files import Disk
+from milepost.files import Disk, opened
 
 FILE_NAME = ".lock"
 PROC_LOCKS = "/proc/locks"
@@ -73,19 +73,14 @@ def owner(disk: Disk, path: str, fd: int) -> str:
 
 def read_locks(disk: Disk) -> bytes:
     """The kernel's table of file locks; empty where there is none to read."""
+    table = bytearray()
     try:
-        fd = disk.open(PROC_LOCKS)
+        with opened(disk, PROC_LOCKS) as fd:
+            while block := disk.pread(fd, 1 << 16, len(table)):
+                table += block
     except OSError:
         return b""
-    try:
-        table = bytearray()
-        while block := disk.pread(fd, 1 << 16, len(table)):
-            table += block
-        return bytes(table)
-    except OSError:
-        return b""
-    finally:
-        disk.close(fd)
+    return bytes(table)
 
 
 def locking_pid(table: bytes, identity: FileIdentity) -> int | None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from milepost.clock import SystemClock
 from milepost.errors import InvalidArgument
-from milepost.files import Disk
+from milepost.files import Disk, make_directories
 from milepost.spark.bounds import batch_ranges
 from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.jobs.copying import BATCH, ends_of, ensure_free, grown_by, is_done, make_topic, name_of
-from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
+from milepost.spark.jobs.job import NOTHING, Job, JobResult
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.open_transport import open_transport

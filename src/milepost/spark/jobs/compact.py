@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument
-from milepost.files import Disk, remove_file
+from milepost.files import Disk, make_directories, remove_file
 from milepost.log.cleaning.cleanable import measure
 from milepost.log.cleaning.cleaning_plan import Plan, group_sources, make_plan
 from milepost.log.log import Log
@@ -33,7 +33,7 @@ from milepost.log.manager import LogManager
 from milepost.segment import names
 from milepost.segment.segment import Segment
 from milepost.spark.jobs.compact_task import Compacted, CompactTask, OldSegment, compact_group
-from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
+from milepost.spark.jobs.job import NOTHING, Job, JobResult
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.paths import absolute
 from milepost.spark.sink.options import SinkOptions

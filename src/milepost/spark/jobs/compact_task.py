@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from milepost.clock import SystemClock
 from milepost.config.topic import LogConfig
-from milepost.files import Disk, HandlePool
+from milepost.files import Disk, HandlePool, make_directories
 from milepost.log.cleaning.cleaner import Cleaner, CleanerStats
 from milepost.log.cleaning.cleaning_plan import Source
 from milepost.log.cleaning.filtering import LastRecord
@@ -17,7 +17,6 @@ from milepost.segment import names
 from milepost.segment.profile import IndexProfile
 from milepost.segment.segment import Segment
 from milepost.segment.txn_index import AbortedTransaction
-from milepost.spark.jobs.job import make_directories
 from milepost.spark.jobs.surviving import PartialTransactions, SurvivingOffsets, SurvivorFilter
 from milepost.topic_partition import TopicPartition
 

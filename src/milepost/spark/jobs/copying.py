@@ -14,10 +14,9 @@ from collections.abc import Mapping
 
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument, KafkaStorage
-from milepost.files import Disk, read_file
+from milepost.files import Disk, make_directories, read_file
 from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.log.manager import LogManager
-from milepost.spark.jobs.job import make_directories
 from milepost.spark.jobs.source import log_options
 from milepost.spark.log_files.transport import LogFilesTransport
 from milepost.spark.sink.commit import FILE_NAME, Commit

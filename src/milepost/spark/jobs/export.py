@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.clock import SystemClock
 from milepost.errors import InvalidArgument, OffsetOutOfRange
-from milepost.files import Disk
+from milepost.files import Disk, make_directories
 from milepost.log.directory.directory_lock import DirectoryLock
 from milepost.spark.bounds import batch_ranges, data_loss
 from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.jobs.delta import add_to_table, ensure_deltalake
 from milepost.spark.jobs.export_state import ExportCommit, ExportState
-from milepost.spark.jobs.job import NOTHING, Job, JobResult, make_directories
+from milepost.spark.jobs.job import NOTHING, Job, JobResult
 from milepost.spark.jobs.source import log_options
 from milepost.spark.jobs.tasks import Progress, nobody_watches, run_tasks
 from milepost.spark.offset_range import OffsetRange

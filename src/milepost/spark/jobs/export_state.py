@@ -23,9 +23,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from milepost.errors import InvalidArgument, KafkaStorage
-from milepost.files import Disk, read_file, replace_file
+from milepost.files import Disk, make_directories, read_file, replace_file
 from milepost.spark.bounds import offsets_from_json, offsets_to_json
-from milepost.spark.jobs.job import make_directories
 from milepost.spark.sink.staging import remove_tree
 from milepost.topic_partition import TopicPartition
 

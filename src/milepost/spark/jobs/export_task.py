@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from milepost.errors import InvalidArgument
-from milepost.files import Disk
+from milepost.files import Disk, make_directories
 from milepost.spark.columns import RECORDS, Columns
 from milepost.spark.jobs.export_state import ExportedFile
 from milepost.spark.jobs.hours import by_hour, start_of
-from milepost.spark.jobs.job import make_directories
 from milepost.spark.transport import Split
 from milepost.spark.worker_memory import headroom
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 import milepost
 from milepost.clock import Clock, SystemClock
 from milepost.errors import MilepostError
-from milepost.files import Disk, replace_file
+from milepost.files import Disk, make_directories, replace_file
 from milepost.inspect.times import format_time
 
 if TYPE_CHECKING:
@@ -139,20 +139,6 @@ class Job:
         }  # fmt: skip
         self._file = f"{directory}/{name}"
         replace_file(self._disk, self._file, json.dumps(content, indent=1, default=str).encode() + b"\n")
-
-
-def make_directories(disk: Disk, path: str) -> None:
-    """The directory and those above it that are missing."""
-    if disk.exists(path):
-        return
-    above = path.rstrip("/").rpartition("/")[0]
-    if above:
-        make_directories(disk, above)
-    try:
-        disk.mkdir(path)
-    except FileExistsError:
-        return
-    disk.sync_directory(above or ".")
 
 
 def versions(spark: SparkSession | None) -> dict[str, str]:

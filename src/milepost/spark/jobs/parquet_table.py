@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from milepost.files import Disk, replace_file
-from milepost.spark.jobs.job import make_directories
+from milepost.files import Disk, make_directories, replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

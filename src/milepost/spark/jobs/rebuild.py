@@ -9,14 +9,13 @@ Damage in a log is not repaired here: it is reported, and the indexes lead aroun
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import dataclass
 
 from milepost.clock import ManualClock, SystemClock
 from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError, SegmentOffsetOverflow
-from milepost.files import Disk, HandlePool, Overlay, read_file
+from milepost.files import Disk, HandlePool, Overlay, read_file, write_file
 from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.record.batch import RecordBatch
 from milepost.record.batches import AnyBatch
@@ -140,7 +139,9 @@ class _Rebuild:
                 self.result.unchanged += 1
                 continue
             # A name of this run: a task of a run that was killed may still be writing.
-            put_file(self.disk, path, f"{path}.{self.task.run}{TEMPORARY}", made)
+            temporary = f"{path}.{self.task.run}{TEMPORARY}"
+            write_file(self.disk, temporary, made, sync=True)
+            self.disk.rename(temporary, path)
             self.result.replaced += 1
         self.disk.sync_directory(segment.directory)
 
@@ -149,14 +150,3 @@ class _Rebuild:
             return read_file(self.disk, path, MOST_BYTES) == made
         except (OSError, MilepostError):
             return False
-
-
-def put_file(disk: Disk, path: str, temporary: str, data: bytes) -> None:
-    """The content under the name, whole, or what was there before; the name is durable when its directory is synced."""
-    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        disk.pwrite(fd, data, 0)
-        disk.fsync(fd)
-    finally:
-        disk.close(fd)
-    disk.rename(temporary, path)

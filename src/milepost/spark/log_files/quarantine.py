@@ -16,7 +16,7 @@ import logging
 import posixpath
 from dataclasses import asdict, dataclass
 
-from milepost.files import Disk, replace_file
+from milepost.files import Disk, make_directories, replace_file
 from milepost.inspect.log_file import LogFile
 from milepost.topic_partition import TopicPartition
 
@@ -60,15 +60,3 @@ def put_aside(
     replace_file(disk, name + ".json", json.dumps(asdict(note)).encode() + b"\n")
     logger.warning("%s: bytes %d to %d are no valid batch (%s); a copy is kept as %s", log.path, position, end, reason, name)
     return note
-
-
-def make_directories(disk: Disk, path: str) -> None:
-    missing = []
-    while not disk.exists(path):
-        missing.append(path)
-        path = posixpath.dirname(path) or "."
-    for each in reversed(missing):
-        try:
-            disk.mkdir(each)
-        except FileExistsError:
-            continue  # another task was quicker

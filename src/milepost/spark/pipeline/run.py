@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.clock import SystemClock
 from milepost.errors import MilepostError
-from milepost.files import Disk, replace_file
+from milepost.files import Disk, make_directories, replace_file
 from milepost.inspect.times import format_time
 from milepost.log.directory.directory_lock import DirectoryLock
-from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult, make_directories
+from milepost.spark.jobs.job import FINDINGS, CheckFailed, JobResult
 from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.spark.pipeline.continuing import settle

@@ -26,8 +26,7 @@ import uuid
 from typing import Any
 
 from milepost.errors import KafkaStorage
-from milepost.files import Disk, read_file, replace_file
-from milepost.spark.jobs.job import make_directories
+from milepost.files import Disk, make_directories, read_file, replace_file
 
 VERSION = 2
 FILE_NAME = "pipeline.json"

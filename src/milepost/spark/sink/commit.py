@@ -28,7 +28,7 @@ from typing import Any
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import CorruptRecord, KafkaStorage
-from milepost.files import Disk, read_file, replace_file
+from milepost.files import Disk, opened, read_file, replace_file
 from milepost.log.directory.data_directory import HIGH_WATERMARKS
 from milepost.log.log import Log
 from milepost.log.manager import LogManager
@@ -263,8 +263,7 @@ def appended_since(log: Log, offset: int) -> list[bytes]:
 def staged_batches(disk: Disk, path: str) -> Iterator[memoryview]:
     """The batches of a file, each until the next is asked for: a piece of the file at a time, in one buffer."""
     buffer, position = bytearray(CHUNK), 0
-    fd = disk.open(path)
-    try:
+    with opened(disk, path) as fd:
         size = disk.size(fd)
         while position < size:
             there = disk.pread_into(fd, buffer, position)
@@ -277,5 +276,3 @@ def staged_batches(disk: Disk, path: str) -> Iterator[memoryview]:
             if not used:
                 buffer = bytearray(2 * len(buffer))
             position += used
-    finally:
-        disk.close(fd)
