@@ -457,9 +457,7 @@ class ArrowRows:
                     return _OUT_OF_ROOM
                 self._header_key_used = put_bytes(self._header_key_data, self._header_key_used, data, key_at, key_size)
                 self._header_key_ends[header + 1] = self._header_key_used
-                self._header_value_used = put_bytes(
-                    self._header_value_data, self._header_value_used, data, value_at, value_size
-                )
+                self._header_value_used = put_bytes(self._header_value_data, self._header_value_used, data, value_at, value_size)
                 self._header_value_ends[header + 1] = self._header_value_used
                 _put_bit(self._header_value_valid, header, value_size >= 0)
                 self._headers = header + 1
