@@ -17,6 +17,7 @@ import click
 from milepost.cli.options.bootstrap import bootstrap_server, connect
 from milepost.cli.options.key_values import pairs
 from milepost.cli.terminal.output import line_writer
+from milepost.codec.text import shown
 from milepost.config.broker import BrokerConfig
 from milepost.config.definition import Value
 from milepost.config.sources import Resolved, Setting, Source, from_environment, from_file, from_flags, resolve
@@ -133,8 +134,6 @@ def describe(
 
 
 def entry_line(entry: ConfigEntry, as_json: bool) -> str:
-    from milepost.codec.text import shown
-
     if as_json:
         return json.dumps(
             {

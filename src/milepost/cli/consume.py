@@ -15,7 +15,9 @@ import click
 
 from milepost.cli.options.bootstrap import bootstrap_server, connect
 from milepost.cli.terminal.output import Sentence
+from milepost.cli.terminal.stopping import stop_on_signals
 from milepost.errors import InvalidArgument
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.cli.terminal.record_output import RecordOutput
@@ -79,7 +81,6 @@ def command(
     if from_beginning + (offset is not None) + (time_text is not None) > 1:
         raise click.UsageError("--from-beginning, --offset and --time: give one of them")
     from milepost.cli.terminal.record_output import RecordOutput
-    from milepost.cli.terminal.stopping import stop_on_signals
     from milepost.client.consumer import Consumer
     from milepost.client.offsets import EARLIEST, LATEST
     from milepost.inspect.times import parse_time
@@ -110,8 +111,6 @@ def wait(timeout: float | None, last_record: float) -> float:
 
 
 def chosen(cluster: Cluster, topic: str, numbers: tuple[int, ...]) -> list[TopicPartition]:
-    from milepost.topic_partition import TopicPartition
-
     there = [part.partition for part in cluster.topic(topic).partitions]
     for number in numbers:
         if number not in there:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from milepost.cli.options.bootstrap import bootstrap_server, connect
+from milepost.cli.terminal.columns import write_columns
 from milepost.cli.terminal.output import line_writer
-from milepost.codec.text import counted
+from milepost.codec.text import counted, shown
 from milepost.errors import InvalidArgument, RequestFailed
+from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from milepost.client.cluster import Cluster
@@ -32,7 +34,6 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group.")
 def list_(bootstrap: str, as_json: bool) -> None:
     """List the groups with their state and type."""
-    from milepost.cli.terminal.columns import write_columns
     from milepost.client.groups import list_groups
 
     with connect(bootstrap) as cluster:
@@ -75,7 +76,6 @@ def describe(group: str, bootstrap: str, as_json: bool) -> None:
 def delete(group: str, bootstrap: str, as_json: bool) -> None:
     """Delete GROUP with its offsets. It must have no members."""
     from milepost.client.groups import delete_group
-    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         delete_group(cluster, group)
@@ -143,8 +143,6 @@ def ensure_inactive(cluster: Cluster, group: str) -> None:
 
 def named(cluster: Cluster, text: str) -> list[TopicPartition]:
     """The partitions that `TOPIC` or `TOPIC:0,2` names."""
-    from milepost.topic_partition import TopicPartition
-
     topic, colon, listed = text.partition(":")
     there = [part.partition for part in cluster.topic(topic).partitions]
     if not colon:
@@ -169,8 +167,6 @@ def targets(cluster: Cluster, partitions: list[TopicPartition], asked: int, to_o
 
 
 def write_reset(before: dict[TopicPartition, int], after: dict[TopicPartition, int], executed: bool, as_json: bool) -> None:
-    from milepost.cli.terminal.columns import write_columns
-
     write = line_writer()
     if as_json:
         for each, offset in after.items():
@@ -195,9 +191,6 @@ def write_json(group: GroupDescription, rows: list[PartitionLag]) -> None:
 
 
 def write_text(group: GroupDescription, rows: list[PartitionLag]) -> None:
-    from milepost.cli.terminal.columns import write_columns
-    from milepost.codec.text import shown
-
     write = line_writer()
     assignor = f", assignor {shown(group.assignor)}" if group.assignor else ""
     write(f"group {shown(group.group_id)}: {group.state}, {group.group_type}, {counted(len(group.members), 'member')}{assignor}")

@@ -12,8 +12,9 @@ import click
 
 from milepost.cli.options.bootstrap import bootstrap_server, connect
 from milepost.cli.options.key_values import pairs
+from milepost.cli.terminal.columns import write_columns
 from milepost.cli.terminal.output import line_writer
-from milepost.codec.text import counted
+from milepost.codec.text import counted, shown
 
 if TYPE_CHECKING:
     from milepost.client.cluster import Cluster
@@ -68,7 +69,6 @@ def create(
 def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
     """List the topics, one a line."""
     from milepost.client.admin import list_topics
-    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         topics = [topic for topic in list_topics(cluster) if internal or not topic.is_internal]
@@ -109,7 +109,6 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 def delete(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Delete topics, with all their records."""
     from milepost.client.admin import delete_topics
-    from milepost.codec.text import shown
 
     with connect(bootstrap) as cluster:
         delete_topics(cluster, names)
@@ -147,9 +146,6 @@ def as_object(topic: TopicInfo, changed: list[ConfigEntry]) -> dict[str, object]
 
 
 def write_text(topic: TopicInfo, changed: list[ConfigEntry]) -> None:
-    from milepost.cli.terminal.columns import write_columns
-    from milepost.codec.text import shown
-
     write = line_writer()
     told = f", id {topic.topic_id_text}" if topic.topic_id_text else ""
     write(f"topic {shown(topic.name)}: {counted(len(topic.partitions), 'partition')}{told}")

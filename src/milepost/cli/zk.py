@@ -14,6 +14,8 @@ import click
 
 from milepost.cli.cluster import DEFAULT_DATA
 from milepost.cli.terminal.output import line_writer
+from milepost.cli.terminal.stopping import stop_on_signals
+from milepost.codec.text import shown
 
 if TYPE_CHECKING:
     from milepost.cluster.zookeeper.reader import Znode, ZooKeeperReader
@@ -65,8 +67,6 @@ def tree(path: str, zookeeper: str | None, data: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def get(path: str, zookeeper: str | None, data: str, as_json: bool) -> None:
     """One znode: its content, its version, the transaction that made it, and whose it is if it is ephemeral."""
-    from milepost.codec.text import shown
-
     write = line_writer()
     with connected(zookeeper, data) as reader:
         node = reader.get(path.rstrip("/") or "/")
@@ -89,7 +89,6 @@ def get(path: str, zookeeper: str | None, data: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per change.")
 def watch(path: str, zookeeper: str | None, data: str, max_changes: int | None, as_json: bool) -> None:
     """Print every change of a znode and of all below it, from now on, until interrupted."""
-    from milepost.cli.terminal.stopping import stop_on_signals
     from milepost.cluster.zookeeper.changes import Changes
 
     with stop_on_signals() as stop, connected(zookeeper, data) as reader:
@@ -141,8 +140,6 @@ def branch(node: Znode, top: str) -> str:
 
 
 def summary(node: Znode) -> str:
-    from milepost.codec.text import shown
-
     data = shown_data(node)
     content = parsed(data)
     text = json.dumps(content, ensure_ascii=False) if isinstance(content, dict | list) else data.decode(errors="backslashreplace")

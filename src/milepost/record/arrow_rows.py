@@ -58,6 +58,7 @@ NO_TIME = cython.declare(cython.longlong, -1)
 _DONE = cython.declare(cython.int, 0)
 _NO_ROOM = cython.declare(cython.int, 1)
 _DAMAGED = cython.declare(cython.int, 2)
+_OUT_OF_ROOM = cython.declare(Size, -2)
 
 
 class Fill(enum.IntEnum):
@@ -213,7 +214,6 @@ class ArrowRows:
     @cython.locals(
         at=Size, size=i64, magic=cython.int, base_offset=i64, last_offset=i64, attributes=cython.int, status=cython.int
     )
-    @cython.locals(found=i64, expected=i64)
     def fill(
         self,
         buffer,
@@ -258,9 +258,7 @@ class ArrowRows:
             attributes = data[at + 22]
             if attributes & special != 0:
                 return at, Fill.SPECIAL
-            expected = int32_at(data, at + 17)
-            found = crc32c(view[at + 21 : at + size])
-            if found != (expected if expected >= 0 else expected + 4294967296):
+            if not _has_its_checksum(data, view, at, size):
                 return at, Fill.BAD_CRC
             status = self._write(
                 data, at + HEADER_SIZE, at + size, int32_at(data, at + 57), base_offset, int64_at(data, at + 27),
@@ -340,22 +338,33 @@ class ArrowRows:
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.returns(cython.int)
-    @cython.locals(
-        at=Size, record_end=Size, _index=i64, number=i64, timestamp=i64, offset=i64, headers=i64, key_at=Size, key_size=i64
-    )
-    @cython.locals(value_at=Size, value_size=i64, row=Size, header=Size, key_used=Size, value_used=Size, header_key_used=Size)
-    @cython.locals(header_value_used=Size, timestamp_type=cython.int, keep=cython.bint, first_header=Size)
+    @cython.locals(status=cython.int, rows=Size, headers=Size, key=Size, value=Size, header_key=Size, header_value=Size)
     def _write(
         self, data: Octets, start: Size, end: Size, count: i64, base_offset: i64, base_timestamp: i64, append_time: i64,
         has_append_time: cython.bint, min_offset: i64, max_offset: i64,
     ):  # fmt: skip
+        """All records of a batch, or none: what follows the rows in memory has no meaning."""
+        rows, headers, key, value = self._rows, self._headers, self._key_used, self._value_used
+        header_key, header_value = self._header_key_used, self._header_value_used
+        status = self._write_records(
+            data, start, end, count, base_offset, base_timestamp, append_time, has_append_time, min_offset, max_offset
+        )
+        if status != _DONE:
+            self._rows, self._headers, self._key_used, self._value_used = rows, headers, key, value
+            self._header_key_used, self._header_value_used = header_key, header_value
+        return status
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    @cython.returns(cython.int)
+    @cython.locals(at=Size, record_end=Size, _index=i64, number=i64, timestamp=i64, offset=i64, key_at=Size, key_size=i64)
+    @cython.locals(value_at=Size, value_size=i64, timestamp_type=cython.int, keep=cython.bint, first_header=Size)
+    def _write_records(
+        self, data: Octets, start: Size, end: Size, count: i64, base_offset: i64, base_timestamp: i64, append_time: i64,
+        has_append_time: cython.bint, min_offset: i64, max_offset: i64,
+    ):  # fmt: skip
         at = start
-        row = self._rows
-        header = self._headers
-        key_used = self._key_used
-        value_used = self._value_used
-        header_key_used = self._header_key_used
-        header_value_used = self._header_value_used
         timestamp_type = 1 if has_append_time else 0
         if count < 0:
             return _DAMAGED
@@ -373,7 +382,7 @@ class ArrowRows:
                 return _DAMAGED
             offset = plus(base_offset, number)
             keep = min_offset <= offset and offset < max_offset
-            if keep and row >= self._capacity:
+            if keep and self._rows >= self._capacity:
                 return _NO_ROOM
 
             key_size, key_at = varint_at(data, at, record_end, 32)
@@ -384,67 +393,88 @@ class ArrowRows:
             if value_at < 0 or value_size > record_end - value_at:
                 return _DAMAGED
             at = value_at + value_size if value_size > 0 else value_at
-            if keep:
-                if self._has_key:
-                    if key_size > self._key_room - key_used:
-                        return _NO_ROOM
-                    key_used = put_bytes(self._key_data, key_used, data, key_at, key_size)
-                    self._key_ends[row + 1] = key_used
-                    _put_bit(self._key_valid, row, key_size >= 0)
-                if self._has_value:
-                    if value_size > self._value_room - value_used:
-                        return _NO_ROOM
-                    value_used = put_bytes(self._value_data, value_used, data, value_at, value_size)
-                    self._value_ends[row + 1] = value_used
-                    _put_bit(self._value_valid, row, value_size >= 0)
+            if keep and not self._put_key_and_value(data, key_at, key_size, value_at, value_size):
+                return _NO_ROOM
 
-            headers, at = varint_at(data, at, record_end, 32)
-            if at < 0 or headers < 0 or headers > record_end - at:
+            number, at = varint_at(data, at, record_end, 32)
+            if at < 0 or number < 0 or number > record_end - at:
                 return _DAMAGED
-            first_header = header
-            while headers > 0:
-                key_size, key_at = varint_at(data, at, record_end, 32)
-                if key_at < 0 or key_size < 0 or key_size > record_end - key_at:
-                    return _DAMAGED
-                value_size, value_at = varint_at(data, key_at + key_size, record_end, 32)
-                if value_at < 0 or value_size > record_end - value_at:
-                    return _DAMAGED
-                at = value_at + value_size if value_size > 0 else value_at
-                if keep and self._has_headers:
-                    if (
-                        header >= self._header_capacity
-                        or key_size > self._header_key_room - header_key_used
-                        or value_size > self._header_value_room - header_value_used
-                    ):
-                        return _NO_ROOM
-                    header_key_used = put_bytes(self._header_key_data, header_key_used, data, key_at, key_size)
-                    self._header_key_ends[header + 1] = header_key_used
-                    header_value_used = put_bytes(self._header_value_data, header_value_used, data, value_at, value_size)
-                    self._header_value_ends[header + 1] = header_value_used
-                    _put_bit(self._header_value_valid, header, value_size >= 0)
-                    header += 1
-                headers -= 1
+            first_header = self._headers
+            if number > 0:
+                at = self._write_headers(data, at, record_end, number, keep and self._has_headers)
             if at != record_end:
-                return _DAMAGED
+                return _NO_ROOM if at == _OUT_OF_ROOM else _DAMAGED
             if keep:
-                self._put_numbers(row, offset, timestamp, timestamp_type)
+                self._put_numbers(self._rows, offset, timestamp, timestamp_type)
                 if self._has_headers:
-                    self._headers_ends[row + 1] = header
-                    _put_bit(self._headers_valid, row, header > first_header)
-                row += 1
-        if at != end and count > 0:
-            return _DAMAGED
-        self._rows = row
-        self._headers = header
-        self._key_used = key_used
-        self._value_used = value_used
-        self._header_key_used = header_key_used
-        self._header_value_used = header_value_used
-        return _DONE
+                    self._headers_ends[self._rows + 1] = self._headers
+                    _put_bit(self._headers_valid, self._rows, self._headers > first_header)
+                self._rows += 1
+        return _DAMAGED if at != end and count > 0 else _DONE
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    @cython.locals(row=Size)
+    def _put_key_and_value(self, data: Octets, key_at: Size, key_size: i64, value_at: Size, value_size: i64) -> cython.bint:
+        """Whether there was room for them."""
+        row = self._rows
+        if self._has_key:
+            if key_size > self._key_room - self._key_used:
+                return False
+            self._key_used = put_bytes(self._key_data, self._key_used, data, key_at, key_size)
+            self._key_ends[row + 1] = self._key_used
+            _put_bit(self._key_valid, row, key_size >= 0)
+        if self._has_value:
+            if value_size > self._value_room - self._value_used:
+                return False
+            self._value_used = put_bytes(self._value_data, self._value_used, data, value_at, value_size)
+            self._value_ends[row + 1] = self._value_used
+            _put_bit(self._value_valid, row, value_size >= 0)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.returns(Size)
+    @cython.locals(key_at=Size, key_size=i64, value_at=Size, value_size=i64, header=Size)
+    def _write_headers(self, data: Octets, at: Size, end: Size, count: i64, keep: cython.bint):
+        """Where they end; -1 when they are damaged, _OUT_OF_ROOM when there is no room for them."""
+        while count > 0:
+            key_size, key_at = varint_at(data, at, end, 32)
+            if key_at < 0 or key_size < 0 or key_size > end - key_at:
+                return -1
+            value_size, value_at = varint_at(data, key_at + key_size, end, 32)
+            if value_at < 0 or value_size > end - value_at:
+                return -1
+            at = value_at + value_size if value_size > 0 else value_at
+            if keep:
+                header = self._headers
+                if (
+                    header >= self._header_capacity
+                    or key_size > self._header_key_room - self._header_key_used
+                    or value_size > self._header_value_room - self._header_value_used
+                ):
+                    return _OUT_OF_ROOM
+                self._header_key_used = put_bytes(self._header_key_data, self._header_key_used, data, key_at, key_size)
+                self._header_key_ends[header + 1] = self._header_key_used
+                self._header_value_used = put_bytes(self._header_value_data, self._header_value_used, data, value_at, value_size)
+                self._header_value_ends[header + 1] = self._header_value_used
+                _put_bit(self._header_value_valid, header, value_size >= 0)
+                self._headers = header + 1
+            count -= 1
+        return at
 
 
 def _bits(count: int) -> int:
     return (count + 7) // 8
+
+
+@cython.cfunc
+@cython.locals(found=i64, expected=i64)
+def _has_its_checksum(data: Octets, view, at: Size, size: i64) -> cython.bint:
+    expected = int32_at(data, at + 17)
+    found = crc32c(view[at + 21 : at + size])
+    return found == (expected if expected >= 0 else expected + 4294967296)
 
 
 @cython.cfunc

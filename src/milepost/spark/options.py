@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from milepost.errors import InvalidArgument
@@ -119,12 +119,7 @@ class SourceOptions:
             raise InvalidArgument(
                 "where is the log? give path, a data directory, or kafka.bootstrap.servers, such as localhost:9092"
             )
-        for name in ENDING if streaming else ():
-            if name in options:
-                raise InvalidArgument(f"{name} cannot be set for a stream, which has no end")
-        for name in () if streaming else STREAM_ONLY:
-            if name in options:
-                logger.warning("%s has no effect in a batch query", name)
+        _check_query(options, streaming=streaming)
         limits = options if streaming else OptionMap({})
         least, most = (number(limits, name) for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
         if least is not None and most is not None and least > most:
@@ -132,15 +127,7 @@ class SourceOptions:
         view = choice(options, "view", VIEWS)
         if view != RECORDS and (streaming or not paths):
             raise InvalidArgument(f"view={view} is read in a batch query over path; a stream or a broker gives records only")
-        quarantine_path = absolute(options["quarantinePath"], "quarantinePath") if options.get("quarantinePath") else None
-        mode = choice(options, "mode", (STRICT, QUARANTINE))
-        if mode == QUARANTINE and not quarantine_path:
-            raise InvalidArgument("mode=quarantine copies damaged bytes aside: quarantinePath says where to, outside of the log")
-        for path in paths:
-            if quarantine_path is not None and is_below(quarantine_path, path):
-                raise InvalidArgument(
-                    f"quarantinePath is {quarantine_path}, below the log in {path}, where nothing is written; name another place"
-                )
+        mode, quarantine_path = _mode(options, paths)
         fetch_retries = number(options, "fetchOffset.numRetries", 0)
         retry_interval = number(options, "fetchOffset.retryIntervalMs", 0)
         return cls(
@@ -173,6 +160,30 @@ class SourceOptions:
             fetch_retry_interval_ms=10 if retry_interval is None else retry_interval,
             kafka=kafka,
         )
+
+
+def _check_query(options: OptionMap, *, streaming: bool) -> None:
+    """Options that only a stream has, or only a batch query."""
+    for name in ENDING if streaming else ():
+        if name in options:
+            raise InvalidArgument(f"{name} cannot be set for a stream, which has no end")
+    for name in () if streaming else STREAM_ONLY:
+        if name in options:
+            logger.warning("%s has no effect in a batch query", name)
+
+
+def _mode(options: OptionMap, paths: Sequence[str]) -> tuple[str, str | None]:
+    """What happens with damaged bytes, and where they are kept."""
+    quarantine_path = absolute(options["quarantinePath"], "quarantinePath") if options.get("quarantinePath") else None
+    mode = choice(options, "mode", (STRICT, QUARANTINE))
+    if mode == QUARANTINE and not quarantine_path:
+        raise InvalidArgument("mode=quarantine copies damaged bytes aside: quarantinePath says where to, outside of the log")
+    for path in paths:
+        if quarantine_path is not None and is_below(quarantine_path, path):
+            raise InvalidArgument(
+                f"quarantinePath is {quarantine_path}, below the log in {path}, where nothing is written; name another place"
+            )
+    return mode, quarantine_path
 
 
 def _is_committed(level: str | None) -> bool:
