@@ -150,8 +150,9 @@ class Driver:
         self.admission = Admission(options)
         self.groups = GroupOffsets(options) if options.commit_group else None
         self.latest: Offsets = {}
-        # Spark asks again at once when there is nothing new. A broker answers that cheaply; looking at many files would take a core.
-        self.pace = Pace() if options.transport == PATH else None
+        # Spark asks again at once when there is nothing new, which of many files or partitions would take a core, and of a broker's, too.
+        # A broker knows of new records at once: it is waited for only as long as the last answer was work.
+        self.pace = Pace() if options.transport == PATH else Pace(least_pause=0.0)
 
     def close(self) -> None:
         self.transport.close()
@@ -178,11 +179,10 @@ class Driver:
         return self.latest
 
     def target(self, starts: Offsets, *, is_limited: bool) -> Offsets:
-        if self.pace is not None and self.admission.frozen is None:
+        if self.admission.frozen is None:
             self.pace.before_look()
         ends = self._target(starts, is_limited=is_limited)
-        if self.pace is not None:
-            self.pace.looked(found=ends != starts)
+        self.pace.looked(found=ends != starts)
         return ends
 
     def _target(self, starts: Offsets, *, is_limited: bool) -> Offsets:

@@ -109,20 +109,22 @@ def test_change_within_the_tick_of_the_look_is_not_lost(data: Path) -> None:
         assert ends(transport)[TopicPartition("t", 3)] == 122
 
 
-def test_looks_that_find_nothing_take_no_more_than_their_share_of_a_core() -> None:
+@pytest.mark.parametrize(("least_pause", "cost", "lasted"), [(0.1, 0.02, 24.5), (0.1, 0.001, 4.9), (0.0, 0.001, 1.225)])
+def test_looks_that_find_nothing_take_no_more_than_their_share_of_a_core(least_pause: float, cost: float, lasted: float) -> None:
     now, spent, slept = [0.0], [0.0], [0.0]
 
     def sleep(seconds: float) -> None:
         slept[0] += seconds
         now[0] += seconds
 
-    pace = Pace(sleep, lambda: spent[0], lambda: now[0])
+    pace = Pace(least_pause, sleep, lambda: spent[0], lambda: now[0])
     for _ in range(50):
         pace.before_look()
-        now[0] += 0.02
-        spent[0] += 0.02
+        now[0] += cost
+        spent[0] += cost
         pace.looked(found=False)
     assert spent[0] <= 0.05 * now[0]
+    assert slept[0] == pytest.approx(lasted)
     before = slept[0]
     pace.looked(found=True)
     for _ in range(5):

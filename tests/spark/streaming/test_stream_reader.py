@@ -20,6 +20,7 @@ from milepost.record.records import Record
 from milepost.spark import group_offsets
 from milepost.spark.admission import Admission
 from milepost.spark.columns import Columns
+from milepost.spark.log_files.memory import Pace
 from milepost.spark.options import SourceOptions
 from milepost.spark.stream_reader import MilepostStreamReader
 from milepost.topic_partition import TopicPartition
@@ -234,6 +235,22 @@ def test_growing_files_are_followed(tmp_path):
         (tmp_path / "t-1").mkdir()
         log.append([Record(0, 0, None, b"c")])
         assert len(stream.trigger()) == 1
+
+
+def test_looks_of_an_idle_stream_keep_their_pace(transport, monkeypatch):
+    looks: list[bool] = []
+
+    class Counting(Pace):
+        def looked(self, *, found: bool) -> None:
+            looks.append(found)
+            super().looked(found=found)
+
+    monkeypatch.setattr("milepost.spark.stream_reader.Pace", Counting)
+    stream = transport(startingOffsets="earliest")
+    assert len(stream.trigger()) == 150
+    assert stream.trigger() == []
+    assert stream.trigger() == []
+    assert looks == [True, False, False]
 
 
 def test_group_sees_how_far_the_query_has_come(tmp_path, monkeypatch):

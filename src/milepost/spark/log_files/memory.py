@@ -55,14 +55,16 @@ class Remembered(Generic[T]):
 
 
 class Pace:
-    """Puts off the next look while the looks before it found nothing."""
+    """Puts off the next look while the looks before it found nothing: by `least_pause`, and by more where the share asks for it."""
 
     def __init__(
         self,
+        least_pause: float = LEAST_PAUSE,
         sleep: Callable[[float], None] = time.sleep,
         cpu_seconds: Callable[[], float] = time.process_time,
         monotonic: Callable[[], float] = time.monotonic,
     ):
+        self._least_pause = least_pause
         self._sleep = sleep
         self._cpu_seconds = cpu_seconds
         self._monotonic = monotonic
@@ -77,5 +79,5 @@ class Pace:
 
     def looked(self, *, found: bool) -> None:
         cost = self._cpu_seconds() - self._began
-        pause = min(max(cost / SHARE, LEAST_PAUSE), LONGEST_PAUSE)
+        pause = min(max(cost / SHARE, self._least_pause), LONGEST_PAUSE)
         self._due_at = None if found else self._monotonic() + pause
