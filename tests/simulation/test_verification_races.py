@@ -23,7 +23,7 @@ from milepost.protocol.messages import (
 )
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
-from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.partition import Partition
 from tests.simulation.clients import Client
 from tests.simulation.test_strays import NAME, Town
 
@@ -114,7 +114,7 @@ class Transactor(Client):
         return False
 
     @property
-    def partition(self) -> ReplicatedPartition:
+    def partition(self) -> Partition:
         """At its leader."""
         found = self.cluster.brokers[self.leader].partition(NAME)
         assert found is not None

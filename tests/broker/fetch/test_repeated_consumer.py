@@ -12,6 +12,8 @@ from milepost.broker.broker import Broker
 from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
 from milepost.broker.guards import GUARDS, EachElement
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.log.log import Log
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
@@ -563,7 +565,7 @@ def rules(tmp_path, monkeypatch) -> Iterator[tuple[Rules, Wire]]:
     monkeypatch.setitem(GUARDS, "Fetch", EachElement("topics", access, FetchResponse, "responses", refused))
     rules = Rules()
     settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    with Broker(settings, authorizer=rules) as broker, Wire(broker.bootstrap_servers) as wire:
+    with Life(AloneBroker(settings, authorizer=rules)) as broker, Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("t"), wanted("secret"))
         yield rules, wire
 

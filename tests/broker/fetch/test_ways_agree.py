@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.broker import Broker
 from milepost.broker.fetch.repeated_consumer import RepeatedConsumerFetch
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.metrics.topic_metrics import BY_TOPIC
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest
@@ -38,8 +39,8 @@ class Side:
     """One of the two brokers, with the connections to it."""
 
     def __init__(self, directory: Path):
-        self.broker = Broker({"log.dirs": str(directory), "fetch.max.bytes": "100000", **SETTINGS})
-        self.broker.__enter__()
+        self.life = Life(AloneBroker({"log.dirs": str(directory), "fetch.max.bytes": "100000", **SETTINGS}))
+        self.broker = self.life.__enter__()
         self.admin = Wire(self.broker.bootstrap_servers)
         self.wires = [Wire(self.broker.bootstrap_servers) for _ in range(CONNECTIONS)]
         self.topic_ids: dict[str, bytes] = {}
@@ -49,7 +50,7 @@ class Side:
     def close(self) -> None:
         for wire in (self.admin, *self.wires):
             wire.close()
-        self.broker.__exit__(None, None, None)
+        self.life.__exit__(None, None, None)
 
     def create(self, topic: str) -> None:
         (topic_id,) = create(self.admin, wanted(topic, PARTITIONS))

@@ -7,7 +7,7 @@ from typing import Any
 
 from milepost.broker.broker import Broker
 from milepost.replica.leadership import LeaderState
-from milepost.replica.replicated import ReplicatedPartition
+from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition
 from tests.broker.on_loop import on_loop
 
@@ -33,12 +33,10 @@ class Replicated:
         self.is_fenced = False
         self.partition = on_loop(broker, lambda: self._take_over(isr))
 
-    def _take_over(self, isr: tuple[int, ...]) -> ReplicatedPartition:
+    def _take_over(self, isr: tuple[int, ...]) -> Partition:
         replicas = self.broker.replicas
         old = replicas.partitions[self.name]
-        partition = ReplicatedPartition(
-            old.log, old.topic_id, 1, old.topic_metrics, self.broker.clock, replicas, lambda: self.is_fenced
-        )
+        partition = Partition(old.log, old.topic_id, 1, old.topic_metrics, replicas, lambda: self.is_fenced)
         partition.lead(LeaderState(7, frozenset(isr), (1, 2), 0), NoChanges(), 10_000)
         old.is_hosted = False
         replicas.partitions[self.name] = partition

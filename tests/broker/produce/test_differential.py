@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.broker.produce import handler
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec
@@ -169,14 +171,14 @@ def run(seed: int, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     finish = handler.finish
     monkeypatch.setattr(Refusals, "note", lambda self, peer, reason: reasons.append(reason.replace(str(directory), "DIR")))
     monkeypatch.setattr(handler, "finish", lambda *given: by_handler.append(given) or finish(*given))
-    broker = Broker(
+    broker = AloneBroker(
         {"log.dirs": str(directory), "transaction.state.log.num.partitions": "1", **SETTINGS},
         clock=ManualClock(NOW),
         rng=random.Random(seed),
     )
     answers: list[list[bytes]] = []
     rng = random.Random(seed)
-    with broker, Wire(broker.bootstrap_servers) as wire:
+    with Life(broker), Wire(broker.bootstrap_servers) as wire:
         create(wire, *(wanted(name, **settings) for name, settings in TOPICS.items()))
         producer_id = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4).producer_id
         writer = Transactional(wire, "app")

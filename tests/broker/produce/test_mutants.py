@@ -14,13 +14,15 @@ import pytest
 
 from milepost.broker import dispatch
 from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.broker.produce import frame_answers, frames, handler
 from milepost.codec.compression import Codec
 from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.protocol.messages import InitProducerIdRequest
+from milepost.replica import partition
 from milepost.replica.partition import Partition
 from milepost.replica.refused_batches import RefusedBatches
-from milepost.replica.replicated import ReplicatedPartition
 from milepost.topic_partition import TopicPartition
 from tests.broker.conftest import SETTINGS
 from tests.broker.on_loop import on_loop
@@ -193,7 +195,7 @@ EXPECTED = {
 
 def told(directory: Path, steps: list[Callable[[Asked], list[Any]]] = STEPS, **given: Any) -> dict[str, list[Any]]:
     settings = {"log.dirs": str(directory), "socket.request.max.bytes": "20000", **SETTINGS}
-    with Broker({**settings, "broker.id": "1"}, **given) as broker, Wire(broker.bootstrap_servers) as control:
+    with Life(AloneBroker({**settings, "broker.id": "1"}, **given)) as broker, Wire(broker.bootstrap_servers) as control:
         asked = Asked(broker, control)
         return {step.__name__: step(asked) for step in steps}
 
@@ -206,10 +208,27 @@ def nothing(*given: Any, **named: Any) -> None:
     pass
 
 
+def mutated(module: ModuleType, old: str, new: str) -> ModuleType:
+    """The plain twin of a module with another text somewhere."""
+    path = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.py"
+    source = path.read_text()
+    assert source.count(old) == 1, f"{path}: {old!r} is there {source.count(old)} times"
+    changed = ModuleType(module.__name__)
+    exec(compile(source.replace(old, new), str(path), "exec"), changed.__dict__)
+    return changed
+
+
+IS_LED = "leadership is None or (not self.is_solo and (self.is_suspended or self._is_fenced()))"
+
+
+def door(test: str) -> Any:
+    return mutated(partition, IS_LED, test).Partition.append
+
+
 OF_THE_DOOR = {
-    "led": lambda patch: patch.setattr(ReplicatedPartition, "_append", Partition._append),
-    "fenced": lambda patch: patch.setattr(ReplicatedPartition, "fault", lambda self, *, only_leader=True: 0),
-    "enough_replicas": lambda patch: patch.setattr(ReplicatedPartition, "_ensure_enough_replicas", nothing),
+    "led": lambda patch: patch.setattr(Partition, "append", door("self.is_suspended or self._is_fenced()")),
+    "fenced": lambda patch: patch.setattr(Partition, "append", door("leadership is None")),
+    "enough_replicas": lambda patch: patch.setattr(Partition, "_ensure_enough_replicas", nothing),
     "refused_before": lambda patch: patch.setattr(RefusedBatches, "check", nothing),
     "follower": lambda patch: [patch.setattr(module, "has_to_wait", lambda *given: False) for module in (frame_answers, handler)],
     "not_in_the_transaction": lambda patch: [
@@ -246,18 +265,8 @@ OF_THE_FRAMES = {
 }
 
 
-def mutated(old: str, new: str) -> ModuleType:
-    """The plain twin of `frames` with another text somewhere."""
-    path = Path(frames.__file__).with_name("frames.py")
-    source = path.read_text()
-    assert source.count(old) == 1, f"{path}: {old!r} is there {source.count(old)} times"
-    module = ModuleType(frames.__name__)
-    exec(compile(source.replace(old, new), str(path), "exec"), module.__dict__)
-    return module
-
-
 @pytest.mark.parametrize("guard", OF_THE_FRAMES)
 def test_frames_without_one_of_their_guards(guard, tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch, "ProduceFrames", mutated(*OF_THE_FRAMES[guard]).ProduceFrames)
+    monkeypatch.setattr(dispatch, "ProduceFrames", mutated(frames, *OF_THE_FRAMES[guard]).ProduceFrames)
     (step,) = [step for step in STEPS if step.__name__ == guard]
     assert told(tmp_path, [step])[guard] != EXPECTED[guard]

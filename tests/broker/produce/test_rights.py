@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.broker import Broker
+from milepost.broker.kinds.alone import AloneBroker
+from milepost.broker.life import Life
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.attaching import attached
@@ -27,7 +28,8 @@ class OnlyOpen:
 
 
 def test_topics_that_may_not_be_written_to(way, tmp_path):
-    with Broker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=OnlyOpen()) as broker, Wire(broker.bootstrap_servers) as wire:
+    broker = AloneBroker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=OnlyOpen())
+    with Life(broker), Wire(broker.bootstrap_servers) as wire:
         create(wire, wanted("open"))
         broker.create_topic("closed")
         both = request_of({"open": [(0, batch(b"x"))], "closed": [(0, batch(b"y"))]})

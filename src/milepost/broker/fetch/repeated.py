@@ -34,7 +34,8 @@ def remember(body: FetchRequest, context: FetchContext, broker: LeaderBroker) ->
     connection = context.connection
     session = broker.fetch_sessions.get(body.session_id)
     named = session.only_one_of(body) if session is not None and context.version >= SINCE else None
-    last, before = connection.get("fetched"), connection.get("fetch")
+    last: object = connection.get("fetched")
+    before: object = connection.get("fetch")
     connection["fetched"], connection["fetch"] = named, None
     if isinstance(before, RepeatedFollowerFetch) and not before.is_waiting:
         before.leave()
