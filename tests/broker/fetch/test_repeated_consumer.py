@@ -17,7 +17,6 @@ from milepost.broker.life import Life
 from milepost.log.log import Log
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
-from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
 from tests.broker.fetch.readers import FAR_AWAY, Reader, at, named, offsets
@@ -288,13 +287,18 @@ def test_error_of_ours_while_a_fetch_waits_ends_the_connection(way, broker, read
     caplog.clear()
 
 
-def test_partition_that_another_broker_leads_now_is_refused(way, reader, wire, monkeypatch):
+def test_partition_that_another_broker_may_lead_now_is_refused(way, broker, reader, wire):
     produce(wire, "t", [b"v"])
     reader.fields["max_wait_ms"] = 50_000
     reader.warm(0)
     assert offsets(reader.ask(at(0, 0))[0]) == [0]
-    monkeypatch.setattr(Partition, "is_solo", False)
-    monkeypatch.setattr(Partition, "fault", lambda self, only_leader: 6)
+
+    def suspend() -> None:
+        partition = broker.replicas.partition_of("t", 0)
+        partition.is_solo = False
+        partition.suspend()
+
+    on_loop(broker, suspend)
     assert [reader.ask(at(0, offset))[0].error_code for offset in (1, 0)] == [6, 6]
 
 

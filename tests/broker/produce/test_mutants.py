@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from milepost.broker import dispatch
+from milepost.broker.authorizer import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.life import Life
@@ -25,7 +26,6 @@ from milepost.replica.partition import Partition
 from milepost.replica.refused_batches import RefusedBatches
 from milepost.topic_partition import TopicPartition
 from tests.broker.conftest import SETTINGS
-from tests.broker.on_loop import on_loop
 from tests.broker.produce.replicas import Replicated
 from tests.broker.produce.test_transactions import Writer
 from tests.broker.produce.ways import batch, produced, received, request_of, send
@@ -40,9 +40,10 @@ class DenyClosed:
     """Nobody may write to the topic "closed"."""
 
     allows_everything = False
+    generation = 0
 
     def denies(self, access: Any, context: Any) -> str | None:
-        return "closed" if access.name == "closed" else None
+        return "closed" if access.name == "closed" and access.operation is Operation.WRITE else None
 
 
 class Asked:
@@ -51,9 +52,8 @@ class Asked:
     def __init__(self, broker: Broker, control: Wire):
         self.broker = broker
         self.control = control
-        create(control, wanted("t", 3), wanted("small", max_message_bytes="100"))
+        create(control, wanted("t", 3), wanted("small", max_message_bytes="100"), wanted("closed"))
         create(control, wanted("safe", flush_messages="1"), wanted("r", 5, min_insync_replicas="2"))
-        on_loop(broker, lambda: broker.create_topic("closed"))
         self.writer = Writer(control, "app")
 
     def step(self, *requests: Any, version: int = 9) -> list[Any]:

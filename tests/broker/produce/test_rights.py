@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from milepost.broker.authorizer import Operation
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.life import Life
 from milepost.record.builder import build_batch
@@ -22,16 +23,16 @@ class OnlyOpen:
     """Lets everybody write to the topic "open", and nowhere else."""
 
     allows_everything = False
+    generation = 0
 
     def denies(self, access, context) -> str | None:
-        return "not there" if access.name == "closed" else None
+        return "not there" if access.name == "closed" and access.operation is Operation.WRITE else None
 
 
 def test_topics_that_may_not_be_written_to(way, tmp_path):
     broker = AloneBroker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=OnlyOpen())
     with Life(broker), Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("open"))
-        broker.create_topic("closed")
+        create(wire, wanted("open"), wanted("closed"))
         both = request_of({"open": [(0, batch(b"x"))], "closed": [(0, batch(b"y"))]})
         only_open = request_of({"open": [(0, batch(b"z"))]})
         assert produced(wire, [only_open, both, both, only_open]) == [
