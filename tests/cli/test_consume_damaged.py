@@ -52,10 +52,8 @@ def damage(data: Path, kind: str) -> int:
 
 @contextmanager
 def served(data: Path, how: str) -> Iterator[Broker]:
-    broker = (
-        Life(AttachedBroker([str(data)], SETTINGS)) if how == "attach" else Life(AloneBroker({**SETTINGS, "log.dirs": str(data)}))
-    )
-    with broker:
+    made = AttachedBroker([str(data)], SETTINGS) if how == "attach" else AloneBroker({**SETTINGS, "log.dirs": str(data)})
+    with Life(made) as broker:
         yield broker
 
 

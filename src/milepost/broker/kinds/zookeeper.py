@@ -99,6 +99,7 @@ class ZooKeeperBroker(Broker):
         logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
         super().__init__(given, logs, authorizer, served_apis(), self, make_ground)
         with self.abandoned_if_it_fails():
+            loop = self.loop
             self.node_id = configured_id(given)
             self.versions = protocol_versions(given.inter_broker_protocol_version)
             control = given.control_plane_listener_name
@@ -114,12 +115,10 @@ class ZooKeeperBroker(Broker):
             self.use_config(given)
             logs.load_directories()
             self.member = self._make_member(session, endpoints, cluster_id or random_topic_id(self.rng))
-            self.link = ControllerLink(self.cluster, self.peers, self.loop)
-            self.fence = Fence(
-                self.loop.monotonic, self.loop, given.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper
-            )
-            self.replicas = ReplicaManager(logs, self.loop, self.node_id, self.fence.is_raised)
-            self.replication_quotas = ReplicationQuotas(self.node_id, given, lambda: int(self.loop.monotonic() * 1000))
+            self.link = ControllerLink(self.cluster, self.peers, loop)
+            self.fence = Fence(loop.monotonic, loop, given.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
+            self.replicas = ReplicaManager(logs, loop, self.node_id, self.fence.is_raised)
+            self.replication_quotas = ReplicationQuotas(self.node_id, given, lambda: int(loop.monotonic() * 1000))
             self.fetchers = self._make_fetchers()
             self.isr_changes = CountedIsrChanges(self._isr_changer())
             self.roles = Roles(
@@ -131,7 +130,7 @@ class ZooKeeperBroker(Broker):
                 lambda: self.member.broker_epoch,
             )
             self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
-            self.leaving = Leaving(self.member, self.link, self.versions, self.loop)
+            self.leaving = Leaving(self.member, self.link, self.versions, loop)
             self.topics = ZooKeeperTopics(self)
             self.settings = ClusterSettings(self)
             self.offsets_topic = offsets_topic(self, factor=given.offsets_topic_replication_factor)
