@@ -177,6 +177,7 @@ class Partition:
         origin: AppendOrigin = CLIENT,
         guard: VerificationGuard | None = None,
         examined: Examined | None = None,
+        *,
         for_all: bool = False,
     ) -> AppendInfo:
         """Append one batch as the leader: the one way into the log for clients, coordinators and markers.
