@@ -15,6 +15,8 @@ from milepost.broker.guards import GUARDS, EachElement
 from milepost.log.log import Log
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
+from milepost.record.builder import build_batch
+from milepost.record.records import Record
 from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
@@ -621,3 +623,18 @@ def test_answers_carry_the_number_of_their_request(way, connection, wire):
     for offset in (0, FAR_AWAY):
         reader.send(at(0, offset))
         assert frames.decode_response(1, 16, connection.read_frame())[0] == connection._correlation_id < 0
+
+
+def test_records_of_an_open_transaction_are_not_read_as_committed(way, broker, reader, wire):
+    reader.fields["isolation_level"] = 1
+    reader.warm(0)
+    produce(wire, "t", [b"v"])
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    batch = build_batch([Record(0, 1, b"k", b"open")], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    broker.logs.verifies_transactions = False
+    on_loop(broker, lambda: broker.replicas.partition_of("t", 0).append(batch))
+    for offset, expected in ((1, []), (0, [0]), (1, []), (2, [])):
+        part = reader.ask(at(0, offset)).get(0)
+        assert part is None or (offsets(part), part.last_stable_offset, part.high_watermark) == (expected, 1, 2)
+    reader.fields["isolation_level"] = 0
+    assert offsets(reader.ask(at(0, 1))[0]) == [1]
