@@ -13,9 +13,11 @@ from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
 from milepost.broker.guards import GUARDS, EachElement
 from milepost.log.log import Log
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
 from milepost.record.builder import build_batch
+from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
 from milepost.record.records import Record
 from milepost.replica.partition import Partition
 from milepost.segment.file_records import FileRecords
@@ -191,9 +193,10 @@ def test_answers_of_a_client_that_went_while_it_waited_are_dropped(way, broker, 
     reader.send(at(0, 0))
     until(lambda: on_loop(broker, lambda: len(broker.replicas.purgatory)) == 1)
     reader.wire.close()
-    until(lambda: sum(processor.closed for processor in broker.server.processors) >= 1)
+    until(lambda: on_loop(broker, lambda: known(broker)) == [])
     produce(wire, "t", [b"v"])
     assert on_loop(broker, lambda: broker.replicas.purgatory.is_watched) is False
+    assert broker.replicas.topic_metrics.of("t").bytes_out == 0
 
 
 # Errors.
@@ -625,7 +628,7 @@ def test_answers_carry_the_number_of_their_request(way, connection, wire):
         assert frames.decode_response(1, 16, connection.read_frame())[0] == connection._correlation_id < 0
 
 
-def test_records_of_an_open_transaction_are_not_read_as_committed(way, broker, reader, wire):
+def test_open_transaction_holds_records_back_and_is_named_once_it_is_aborted(way, broker, reader, wire):
     reader.fields["isolation_level"] = 1
     reader.warm(0)
     produce(wire, "t", [b"v"])
@@ -636,5 +639,10 @@ def test_records_of_an_open_transaction_are_not_read_as_committed(way, broker, r
     for offset, expected in ((1, []), (0, [0]), (1, []), (2, [])):
         part = reader.ask(at(0, offset)).get(0)
         assert part is None or (offsets(part), part.last_stable_offset, part.high_watermark) == (expected, 1, 2)
-    reader.fields["isolation_level"] = 0
-    assert offsets(reader.ask(at(0, 1))[0]) == [1]
+    marker = EndTransactionMarker(ControlType.ABORT, 0)
+    end = end_transaction_batch(marker, offset=0, timestamp=1, producer_id=1, producer_epoch=0)
+    on_loop(broker, lambda: broker.replicas.partition_of("t", 0).append(end, AppendOrigin.COORDINATOR))
+    for _ in range(3):
+        part = reader.ask(at(0, 1))[0]
+        assert [(each.producer_id, each.first_offset) for each in part.aborted_transactions] == [(1, 1)]
+        assert (offsets(part), part.last_stable_offset) == ([1, 2], 3)
