@@ -15,8 +15,12 @@ from milepost.broker.guards import GUARDS, EachElement
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.life import Life
 from milepost.log.log import Log
+from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
+from milepost.record.builder import build_batch
+from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
+from milepost.record.records import Record
 from milepost.segment.file_records import FileRecords
 from tests.broker.attaching import attached
 from tests.broker.fetch.readers import FAR_AWAY, Reader, at, named, offsets
@@ -190,9 +194,10 @@ def test_answers_of_a_client_that_went_while_it_waited_are_dropped(way, broker, 
     reader.send(at(0, 0))
     until(lambda: on_loop(broker, lambda: len(broker.replicas.purgatory)) == 1)
     reader.wire.close()
-    until(lambda: sum(processor.closed for processor in broker.server.processors) >= 1)
+    until(lambda: on_loop(broker, lambda: known(broker)) == [])
     produce(wire, "t", [b"v"])
     assert on_loop(broker, lambda: broker.replicas.purgatory.watchers) == {}
+    assert broker.replicas.topic_metrics.of("t").bytes_out == 0
 
 
 # Errors.
@@ -627,3 +632,23 @@ def test_answers_carry_the_number_of_their_request(way, connection, wire):
     for offset in (0, FAR_AWAY):
         reader.send(at(0, offset))
         assert frames.decode_response(1, 16, connection.read_frame())[0] == connection._correlation_id < 0
+
+
+def test_open_transaction_holds_records_back_and_is_named_once_it_is_aborted(way, broker, reader, wire):
+    reader.fields["isolation_level"] = 1
+    reader.warm(0)
+    produce(wire, "t", [b"v"])
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    batch = build_batch([Record(0, 1, b"k", b"open")], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    broker.logs.verifies_transactions = False
+    on_loop(broker, lambda: broker.replicas.partition_of("t", 0).append(batch))
+    for offset, expected in ((1, []), (0, [0]), (1, []), (2, [])):
+        part = reader.ask(at(0, offset)).get(0)
+        assert part is None or (offsets(part), part.last_stable_offset, part.high_watermark) == (expected, 1, 2)
+    marker = EndTransactionMarker(ControlType.ABORT, 0)
+    end = end_transaction_batch(marker, offset=0, timestamp=1, producer_id=1, producer_epoch=0)
+    on_loop(broker, lambda: broker.replicas.partition_of("t", 0).append(end, AppendOrigin.COORDINATOR))
+    for _ in range(3):
+        part = reader.ask(at(0, 1))[0]
+        assert [(each.producer_id, each.first_offset) for each in part.aborted_transactions] == [(1, 1)]
+        assert (offsets(part), part.last_stable_offset) == ([1, 2], 3)
