@@ -155,9 +155,8 @@ def test_directory_that_fails_at_the_stop_does_not_cost_the_other_its_marker(man
     assert not any(directory.is_open for directory in managed.directories)
 
 
-@pytest.mark.parametrize("kind", ["stat", "sync"])
-def test_directory_that_fails_in_retention_goes_offline_and_the_other_loses_what_is_too_old(managed, kind):
-    managed.disk.fail(managed.doomed, kind)
+def test_directory_that_cannot_say_how_old_its_files_are_goes_offline_and_the_other_loses_what_is_too_old(managed):
+    managed.disk.fail(managed.doomed / "undated-", "stat")
     managed.clock.advance(2 * HOUR)
     list(managed.manager.upkeep.retain())
     assert managed.offline == [str(managed.doomed)]

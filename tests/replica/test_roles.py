@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from milepost.clock import ManualClock
+from milepost.config.broker import BrokerConfig
+from milepost.log.manager import LogManager
 from milepost.log.open import open_log
 from milepost.metrics.topic_metrics import TopicMetrics
 from milepost.protocol.error_codes import ErrorCode
@@ -17,6 +19,7 @@ from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 from milepost.replica.roles import Roles
 from milepost.topic_partition import TopicPartition
+from tests.failing_directory import FailingDirectoryDisk
 from tests.log.making import produced
 
 NAME = TopicPartition("visits", 0)
@@ -51,12 +54,12 @@ class World:
         fetchers = SimpleNamespace(remove=lambda name: None, follow=lambda partition: None)
         self.roles = Roles(self.replicas, fetchers, self.changer, self.clock, lambda: LAG, lambda: 1)  # type: ignore[arg-type]
 
-    def tell(self, epoch: int, isr: list[int], partition_epoch: int) -> int:
+    def tell(self, epoch: int, isr: list[int], partition_epoch: int, topic_id: bytes = bytes(16)) -> int:
         state = State(
             partition_index=0, leader=1, leader_epoch=epoch, isr=isr, partition_epoch=partition_epoch, replicas=[1, 2, 3]
         )
         request = LeaderAndIsrRequest(
-            controller_epoch=1, broker_epoch=1, topic_states=[Topic(topic_name="visits", partition_states=[state])]
+            controller_epoch=1, broker_epoch=1, topic_states=[Topic(topic_name="visits", topic_id=topic_id, partition_states=[state])]
         )
         return self.roles.lead_and_follow(request, 7).topics[0].partition_errors[0].error_code
 
@@ -90,3 +93,17 @@ def test_producer_is_told_as_well_when_the_controller_says_so_first(world):
     told = world.produce()
     assert world.tell(0, [1], 1) == ErrorCode.STALE_CONTROLLER_EPOCH, "nothing new about who leads"
     assert told == {NAME: ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_partition_whose_topic_id_cannot_be_read_is_answered_with_56_and_its_directory_goes_offline(world, tmp_path, has_id):
+    disk, doomed, healthy = FailingDirectoryDisk(), tmp_path / "a", tmp_path / "b"
+    manager = LogManager(BrokerConfig.parse({"log.dirs": f"{doomed},{healthy}"}), disk=disk)
+    manager.startup()
+    manager.create(NAME, topic_id="AAAAAAAAAAAAAAAAAAAAAQ" if has_id else None)
+    world.replicas.logs = manager
+    del world.replicas.partitions[NAME]
+    disk.fail(doomed / "visits-0" / "partition.metadata", "open")
+    assert world.tell(0, [1], 0, topic_id=bytes(15) + b"\1") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert list(manager.offline) == [str(doomed)]
+    manager.shutdown()

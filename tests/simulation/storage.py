@@ -1,7 +1,8 @@
 """The logs of one broker from one seed: two data directories, and everything that goes on in them at once.
 
-Topics are made, written, cut, emptied, given another cleanup.policy, deleted and made again, while retention, checkpoints and a cleaning
-are half done, side threads are late, a directory fails, and the process is killed or stopped. One turn, one step of one of them.
+Topics are made, written, led in new epochs, cut, emptied, given another cleanup.policy, deleted and made again, while retention,
+checkpoints and a cleaning are half done, side threads are late, somebody still works with a log that is gone, there is no room for the
+file of epochs, a directory fails, and the process is killed or stopped. One turn, one step of one of them.
 
 What must hold at any time:
 
@@ -10,6 +11,7 @@ What must hold at any time:
     foreign      a log holds only what was written to it, and was not cut since
     lost         every record is there that retention, a deletion of records or compaction could not remove
     checkpoint   none has a log start or a recovery point beyond that of its log
+    epoch        a log knows of no epoch but its own, in its file as in memory, and the epoch of each of its batches
 """
 
 from __future__ import annotations
@@ -17,28 +19,37 @@ from __future__ import annotations
 import errno
 import os
 import random
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 
 from milepost.clock import ManualClock
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
-from milepost.errors import KafkaStorage
+from milepost.errors import KafkaStorage, MilepostError
 from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from milepost.log.epochs import FILE_NAME as EPOCHS
+from milepost.log.epochs import LeaderEpochCache
 from milepost.log.log import Log
 from milepost.log.maintenance.scheduler import Lane, Task
 from milepost.log.manager import LogManager
+from milepost.log.retention import delete_old_segments
+from milepost.record.batch import RecordBatch
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
-from tests.crash.memory_disk import MemoryDisk, State
+from tests.crash.memory_disk import State
 from tests.simulation.late_threads import Cleaning, LateThreads
+from tests.simulation.two_disks import TwoDisks
+from tests.simulation.written import RETENTION_MS, Written
 
 NOW = 1_700_000_000_000
-RETENTION_MS = 20_000
 DIRECTORIES = ("/a", "/b")
 NAMES = tuple(TopicPartition(topic, 0) for topic in ("one", "two", "three", "four"))
-POLICIES = ("delete", "compact", "compact,delete")
+POLICIES = ("delete", "compact", "compact", "compact,delete")
+FLUSH_MS = 4_000
+MOST_GONE = 4
 TURNS = 400
 TURNS_BETWEEN_LOOKS = 10
 
@@ -47,56 +58,6 @@ TURNS_BETWEEN_LOOKS = 10
 class Finding:
     rule: str
     what: str
-
-
-@dataclass
-class Written:
-    """What a log must hold: by offset the key, the value and when it was written."""
-
-    was_compacted: bool = False
-    was_deleted_from: bool = False
-    deleted_to: int = 0
-    records: dict[int, tuple[bytes, bytes, int]] = field(default_factory=dict)
-
-    def cut(self, offset: int) -> None:
-        self.records = {at: record for at, record in self.records.items() if at < offset}
-
-    def use(self, policy: str) -> None:
-        self.was_compacted |= "compact" in policy
-        self.was_deleted_from |= "delete" in policy
-
-    def must_have(self, now_ms: int) -> dict[int, tuple[bytes, bytes, int]]:
-        kept = {
-            at: record
-            for at, record in self.records.items()
-            if at >= self.deleted_to and not (self.was_deleted_from and now_ms - record[2] > RETENTION_MS)
-        }
-        if not self.was_compacted:
-            return kept
-        newest = {record[0]: at for at, record in sorted(self.records.items())}
-        return {at: record for at, record in kept.items() if newest[record[0]] == at}
-
-
-class TwoDisks(MemoryDisk):
-    """One of the directories may stop working."""
-
-    broken: str | None = None
-
-    def _ask(self, path: str) -> None:
-        if self.broken is not None and path.startswith(self.broken):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-
-    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
-        self._ask(path)
-        return super().open(path, flags)
-
-    def rename(self, source: str, target: str) -> None:
-        self._ask(source)
-        super().rename(source, target)
-
-    def sync_directory(self, path: str) -> None:
-        self._ask(path)
-        super().sync_directory(path)
 
 
 class StorageRun:
@@ -108,6 +69,8 @@ class StorageRun:
         self.topics: dict[str, dict[str, object]] = {}
         self.findings: list[Finding] = []
         self.trace: list[str] = []
+        # Logs that were deleted, and that somebody still holds.
+        self.gone: list[Log] = []
         self._number = 0
         self._start()
 
@@ -131,9 +94,14 @@ class StorageRun:
         self.passing: Iterator[object] = iter(())
 
     def _as_found(self, log: Log) -> Written:
-        found = Written(was_compacted=True, was_deleted_from=True, deleted_to=log.start_offset)
+        found = Written(was_compacted=True, was_deleted_from=True, deleted_to=log.start_offset, started_at=log.end_offset)
         found.records = contents(log)
+        found.epochs = [entry.epoch for entry in log.epochs.entries] or [self._next_number()]
         return found
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
 
     def kill(self) -> None:
         self._end(self.disk.state())
@@ -156,6 +124,7 @@ class StorageRun:
                 directories.remove(f"{broken}/{name}")
         if self.cleaning is not None:
             self.cleaning.abandon()
+        self.gone.clear()
         self.disk.die()
         self.disk = TwoDisks(state, directories)
         self._start()
@@ -167,28 +136,46 @@ class StorageRun:
         logs = list(self.manager.online())
         return self.random.choice(logs) if logs else None
 
+    def log_in_work(self) -> Log | None:
+        """Where it hurts: half of the time the one that is being cleaned."""
+        log = None if self.cleaning is None else self.cleaning.work.log
+        is_there = log is not None and self.manager.holds(log) and not log.is_failed
+        return log if is_there and self.random.random() < 0.5 else self.any_log()
+
     def append(self) -> None:
         log = self.any_log()
         for _ in range(self.random.randrange(1, 4) if log is not None else 0):
             assert log is not None
-            self._number += 1
-            key, value, now = b"k%d" % self.random.randrange(5), b"value %d" % self._number, self.clock.now_ms()
-            offset = log.append_as_leader(build_batch([Record(0, now, key, value)])).first_offset
-            self.written[log.partition].records[offset] = (key, value, now)
+            written = self.written[log.partition]
+            key, value, now = b"k%d" % self.random.randrange(5), b"value %d" % self._next_number(), self.clock.now_ms()
+            batch = build_batch([Record(0, now, key, value)])
+            offset = log.append_as_leader(batch, leader_epoch=written.epochs[-1]).first_offset
+            written.records[offset] = (key, value, now)
             log.update_high_watermark(log.end_offset)
 
-    def cut(self) -> None:
+    def elect(self) -> None:
         log = self.any_log()
+        if log is not None:
+            self.written[log.partition].epochs.append(self._next_number())
+            log.assign_epoch(self._number)
+
+    def cut(self) -> None:
+        log = self.log_in_work()
         if log is not None and log.end_offset > log.start_offset:
             offset = self.random.randrange(log.start_offset, log.end_offset)
             log.truncate_to(offset)
-            self.written[log.partition].cut(offset)
+            self._is_cut(log, offset)
 
     def empty(self) -> None:
-        log = self.any_log()
+        log = self.log_in_work()
         if log is not None:
             log.truncate_fully_and_start_at(log.end_offset + 5)
-            self.written[log.partition].cut(0)
+            self._is_cut(log, 0)
+
+    def _is_cut(self, log: Log, offset: int) -> None:
+        """What is written there from now on is of another leader."""
+        self.written[log.partition].cut(offset)
+        self.written[log.partition].epochs.append(self._next_number())
 
     def delete_records(self) -> None:
         log = self.any_log()
@@ -207,28 +194,46 @@ class StorageRun:
         policy = self.random.choice(POLICIES)
         self.topics[name.topic] = settings = topic_settings(policy)
         log = self.manager.create(name, settings)
-        self.written[name] = Written()
+        self.written[name] = Written(epochs=[self._next_number()])
         self.written[name].use(policy)
         if (log.start_offset, log.end_offset) != (0, 0):
             self.find("foreign", f"{name} is new, and goes from {log.start_offset} to {log.end_offset}")
 
-    def delete(self) -> None:
-        log = self.any_log()
+    def delete(self) -> Log | None:
+        log = self.log_in_work()
         if log is not None:
             self.manager.delete(log.partition)
             del self.written[log.partition]
+            self.gone = [*self.gone, log][-MOST_GONE:]
+        return log
 
     def delete_and_create(self) -> None:
-        log = self.any_log()
+        log = self.delete()
         if log is not None:
-            self.manager.delete(log.partition)
-            del self.written[log.partition]
             self._create(log.partition)
             for _ in range(self.random.randrange(12)):
                 self.append()
 
+    def come_late(self) -> None:
+        """Somebody who has not heard that a log is gone: refused, or without effect."""
+        if self.gone:
+            log, offset = self.random.choice(self.gone), self.random.randrange(20)
+            late: list[Task] = [
+                log.flush,
+                log.flush_aside,
+                log.roll,
+                lambda: log.append_as_leader(build_batch([Record(0, self.clock.now_ms(), b"late", b"late")])),
+                lambda: log.assign_epoch(self._next_number()),
+                lambda: log.truncate_to(offset),
+                lambda: log.truncate_fully_and_start_at(offset),
+                lambda: log.increment_start(min(offset, log.high_watermark)),
+                lambda: delete_old_segments(log),
+            ]
+            with suppress(KafkaStorage):
+                self.random.choice(late)()
+
     def alter(self) -> None:
-        log = self.any_log()
+        log = self.log_in_work()
         if log is not None:
             policy = self.random.choice(POLICIES)
             self.topics[log.partition.topic] = settings = topic_settings(policy)
@@ -248,7 +253,7 @@ class StorageRun:
             upkeep = self.manager.upkeep
             name = self.random.choice((RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS))
             self.passing = self.random.choice(
-                (upkeep.retain, upkeep.flush_due, lambda: upkeep.checkpoint(name), self._look_for_dirty_logs)
+                (*[upkeep.retain] * 2, upkeep.flush_due, lambda: upkeep.checkpoint(name), *[self._look_for_dirty_logs] * 2)
             )()
 
     def _look_for_dirty_logs(self) -> Iterator[None]:
@@ -279,6 +284,9 @@ class StorageRun:
         self.clock.advance(self.random.randrange(5_000))
         self.threads.run_due()
 
+    def fill_up(self) -> None:
+        self.disk.has_room = not self.disk.has_room
+
     def break_directory(self) -> None:
         if self.disk.broken is None:
             self.disk.broken = self.random.choice(DIRECTORIES)
@@ -286,7 +294,7 @@ class StorageRun:
     # Turns.
 
     def run(self) -> StorageRun:
-        often = (self.append, self.pass_on, self.pass_on, self.clean, self.clean, self.work_aside, self.hear)
+        often = (self.append, self.append, self.pass_on, self.pass_on, self.clean, self.work_aside, self.hear)
         sometimes = (
             self.cut,
             self.delete,
@@ -296,6 +304,9 @@ class StorageRun:
             self.delete_records,
             self.flush,
             self.wait,
+            self.elect,
+            self.come_late,
+            self.fill_up,
         )
         rarely = (self.empty, self.alter, self.alter, self.kill, self.stop, self.break_directory)
         for number in range(TURNS):
@@ -330,6 +341,8 @@ class StorageRun:
         online = {log.partition for log in self.manager.online()}
         broken = self.disk.broken
         for name, log in self.manager.logs.items():
+            if name in self.written:
+                self.written[name].started_at = max(self.written[name].started_at, log.start_offset)
             if name not in online or (broken is not None and log.directory.startswith(broken)):
                 self.written.pop(name, None)
         if broken is not None and broken not in self.manager.offline:
@@ -345,13 +358,18 @@ class StorageRun:
             log = self.manager.logs.get(name)
             if log is None or log.is_failed:
                 continue
-            found = contents(log)
+            try:
+                found = contents(log)
+            except (MilepostError, OSError) as damage:
+                self.find("lost", f"{name} cannot be read: {damage}")
+                continue
             for at, record in found.items():
                 if at not in written.records or written.records[at] != record:
                     self.find("foreign", f"{name} has {record} at {at}; written was {written.records.get(at)}")
             for at, wanted in written.must_have(self.clock.now_ms()).items():
                 if found.get(at) != wanted or at < log.start_offset:
                     self.find("lost", f"{name}: {wanted} at {at}; log from {log.start_offset} to {log.end_offset}")
+            self._look_at_epochs(log, written)
         for directory in self.manager.directories:
             for log in self.manager.logs_in(directory):
                 start, point = directory.log_starts.get(log.partition, 0), directory.recovery_points.get(log.partition, 0)
@@ -359,6 +377,20 @@ class StorageRun:
                     self.find(
                         "checkpoint", f"{log.partition}: start {start} of {log.start_offset}, {point} of {log.recovery_point}"
                     )
+
+    def _look_at_epochs(self, log: Log, written: Written) -> None:
+        known = log.epochs.entries
+        for entry in (*known, *LeaderEpochCache.read(f"{log.directory}/{EPOCHS}", self.disk)):
+            if entry.epoch not in written.epochs:
+                self.find("epoch", f"{log.partition} knows of epoch {entry.epoch}; its own are {written.epochs}")
+        starts = [entry.start_offset for entry in known]
+        for segment in log.segments:
+            for _, batch in segment.log.batches():
+                if isinstance(batch, RecordBatch) and batch.base_offset >= written.started_at:
+                    slot = bisect_right(starts, batch.base_offset) - 1
+                    if slot < 0 or known[slot].epoch != batch.partition_leader_epoch:
+                        what = f"the batch at {batch.base_offset} is of epoch {batch.partition_leader_epoch}"
+                        self.find("epoch", f"{log.partition}: {what}; it knows of {known}")
 
 
 def topic_settings(policy: str) -> dict[str, object]:
@@ -368,6 +400,7 @@ def topic_settings(policy: str) -> dict[str, object]:
         "retention.ms": RETENTION_MS,
         "file.delete.delay.ms": 3_000,
         "min.cleanable.dirty.ratio": 0.01,
+        "flush.ms": FLUSH_MS,
     }
 
 

@@ -129,10 +129,13 @@ class Roles:
         if log is None or topic_id is None:
             return
         path = f"{log.directory}/{partition_metadata.FILE_NAME}"
-        found = partition_metadata.read_partition_metadata(logs.disk, path)
-        if found is None:
-            partition_metadata.ensure_topic_id(logs.disk, path, topic_id)
-        elif found.topic_id != topic_id:
+        try:
+            found = partition_metadata.read_partition_metadata(logs.disk, path)
+            if found is None:
+                partition_metadata.ensure_topic_id(logs.disk, path, topic_id)
+        except OSError as error:
+            raise log.fail(error) from error
+        if found is not None and found.topic_id != topic_id:
             kept = logs.set_aside(name)
             logger.warning("%s: the log is of topic id %s, which is gone; it is kept as %s", name, found.topic_id, kept)
 
