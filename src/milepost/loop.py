@@ -30,3 +30,8 @@ class Loop(Timers, Poster, Protocol):
 
     @property
     def monotonic(self) -> Callable[[], float]: ...
+
+    @property
+    def now(self) -> float:
+        """When the pass that is running began."""
+        ...

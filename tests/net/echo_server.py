@@ -25,10 +25,14 @@ class EchoServer:
     throttled N  answered, then N seconds of pause   close   the connection ends   bug   the handler raises
     hold       answered when `release` is set; it blocks the handler      big N  answered with N bytes
     aside      let go, answered after 50 ms   hasty  let go, answered after 10 ms
+    box        answered when the one before it has been, by whoever answers that one
     """
 
     def __init__(self, *, control: bool = False, meter: RequestMeter = UNNAMED, **settings):
         self.handled: list[bytes] = []
+        self.passes: list[float] = []
+        """When the pass of the loop began in which each was handled."""
+        self.box: list[tuple[Request, bytes]] = []
         self.log: list[str] = []
         self.meter = meter
         self.release = threading.Event()
@@ -50,9 +54,15 @@ class EchoServer:
         except BaseException as error:
             self.error = error
 
+    def empty_box(self) -> None:
+        while self.box:
+            self.answer(*self.box[0])
+            del self.box[0]
+
     def handle(self, request: Request) -> None:
         frame = bytes(request.frame)
         self.handled.append(frame)
+        self.passes.append(self.server.loop.now)
         self.log.append(f"handled {frame[:20].decode(errors='replace')}")
         request.meter = self.meter
         word = frame.split(b" ")[0]
@@ -66,6 +76,10 @@ class EchoServer:
         elif word in (b"aside", b"hasty"):
             self.server.loop.later(0.05 if word == b"aside" else 0.01, lambda: self.answer(request, frame))
             request.let_go()
+        elif word == b"box":
+            self.box.append((request, frame))
+            if len(self.box) == 1:
+                self.server.loop.post(self.empty_box)
         elif word == b"throttled":
             request.throttle_seconds = float(frame.split(b" ")[1])
             self.answer(request, frame)

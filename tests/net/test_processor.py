@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -52,6 +53,17 @@ def test_requests_behind_a_full_output_go_on_when_it_went_out_at_once(pooled, mo
         # One packet with all of them: nothing more will ever make the socket readable.
         client.send(*[b"big 2000"] * 20)
         assert [len(client.read() or b"") for _ in range(20)] == [2000] * 20
+        client.close()
+
+
+def test_requests_that_answer_each_other_in_turn_have_no_longer_pass_than_others(monkeypatch):
+    """As of groups: what an answer lets in is answered by whoever gives that answer, so that no request seems to follow another."""
+    monkeypatch.setattr(processor_module, "PASS_SECONDS", 0.0)
+    with echo_server() as server:
+        client = Client(server.port)
+        client.send(*[b"box"] * 50)
+        assert [client.read() for _ in range(50)] == [b"box"] * 50
+        assert max(Counter(server.passes).values()) == 1
         client.close()
 
 

@@ -27,6 +27,10 @@ class Process:
     def monotonic(self) -> float:
         return self.world.now
 
+    @property
+    def now(self) -> float:
+        return self.world.now
+
     def now_ms(self) -> int:
         return self.world.now_ms()
 

@@ -69,6 +69,10 @@ class TurnstileLoop:
     def monotonic(self) -> Callable[[], float]:
         return self._loop.monotonic
 
+    @property
+    def now(self) -> float:
+        return self._loop.now
+
     def later(self, seconds: float, task: Callable[[], object]) -> Timer:
         return self._loop.later(seconds, partial(self.run_in_turn, task))
 

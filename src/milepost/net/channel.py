@@ -55,6 +55,8 @@ class ChannelOwner(Protocol):
 class Channel(FrameInput):
     __slots__ = (
         "_out",
+        "_pass_began",
+        "_turn_began",
         "answered",
         "broker_id",
         "fast_path",
@@ -98,6 +100,7 @@ class Channel(FrameInput):
         self.is_starved = False
         # Whether requests that are here already wait for the next turn.
         self.is_put_off = False
+        self._pass_began = self._turn_began = 0.0
         # Requests whose answers have not left yet.
         self.answered: list[Answered] = []
         # Whatever the layer above remembers about a connection: client name, fetch session, principal.
@@ -204,6 +207,13 @@ class Channel(FrameInput):
         for request in self.answered:
             request.count(sent_at)
         self.answered.clear()
+
+    def turn_since(self, pass_began: float, now: float) -> float:
+        """Since when its requests have been handled in this pass of the loop, perhaps in several goes: an answer that leads to the next
+        request may be given by whoever gave the one before."""
+        if self._pass_began != pass_began:
+            self._pass_began, self._turn_began = pass_began, now
+        return self._turn_began
 
     # Muting.
 

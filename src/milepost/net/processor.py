@@ -180,17 +180,17 @@ class Processor:
     def _advance_until_full(self, channel: Channel) -> bool:
         """Whether there may be more to hand on."""
         channel.is_advancing = True
-        start = self.loop.monotonic()
-        now, is_full, is_late = start, False, False
+        now, is_full, is_late = self.loop.monotonic(), False, False
+        until = channel.turn_since(self.loop.now, now) + PASS_SECONDS
         try:
             while channel.is_open and channel.mute is NOT_MUTED:
                 if channel.out_bytes >= MOST_WAITING_OUTPUT:
                     is_full = True
                     break
-                if now > start + PASS_SECONDS:
+                if now > until:
                     is_late = True
                     break
-                received_at = now or self.loop.monotonic()
+                received_at = now
                 now = 0.0 if channel.fast_path is None else self._take_fast_path(channel, channel.fast_path, received_at)
                 if not now:
                     frame = channel.next_frame(self.max_request_bytes)
@@ -200,10 +200,10 @@ class Processor:
                     request = Request(channel, frame, received_at)
                     self.requests.submit(request)
                     # What was answered by now was answered a moment ago: one look at the clock serves both.
-                    now = request.answered_at
+                    now = request.answered_at or self.loop.monotonic()
                 if self._between_requests is not None:
                     self._between_requests()
-                    now = 0.0
+                    now = self.loop.monotonic()
         finally:
             channel.is_advancing = False
         if not channel.is_open:
