@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from milepost.broker import dispatch
 from milepost.broker.broker import Broker
 from milepost.broker.produce import handler
 from milepost.codec.compression import Codec
@@ -19,8 +20,11 @@ from milepost.record.batches import iter_batches
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.on_loop import on_loop
+from tests.broker.produce import ways
+from tests.broker.produce.ways import produced
 from tests.broker.topics import create, delete, wanted
 from tests.broker.wire import Wire
+from tests.conftest import twin
 from tests.waiting import until
 
 NOW = 1_700_000_000_000
@@ -256,3 +260,45 @@ def test_clients_of_any_name(client, name, version):
     for offset in range(3):
         _, response = frames.decode_response(PRODUCE, version, client.read_frame())
         assert response.responses[0].partition_responses[0].base_offset == offset
+
+
+def test_pass_within_a_pass(client, served):
+    """A fetch that an append wakes is answered in the middle of it, and what its client sent behind the fetch is handled there and then."""
+    answers(client, [request_of(batch(b"first"))])
+    with Wire(served.bootstrap_servers) as waiting:
+        answers(waiting, [request_of(batch(b"second"), partition=1)])
+        part = FetchRequest.Topic.Partition(partition=0, fetch_offset=1, partition_max_bytes=1000)
+        topics = [FetchRequest.Topic(topic="t", partitions=[part])]
+        fetch = frames.encode_request(1, 11, 5, "c", FetchRequest(max_wait_ms=50_000, min_bytes=1, topics=topics))
+        behind = frames.encode_request(PRODUCE, 11, 6, "other", request_of(batch(b"x", b"y"), partition=1))
+        waiting.socket.sendall(fetch + behind * 3)
+        until(lambda: on_loop(served, lambda: len(served.replicas.purgatory)))
+        assert answers(client, [request_of(batch(b"a")), request_of(batch(b"b"), partition=1)] * 3) == [
+            (70, 0, 1),
+            (71, 0, 7),
+            (72, 0, 2),
+            (73, 0, 8),
+            (74, 0, 3),
+            (75, 0, 9),
+        ]
+        _, fetched = frames.decode_response(1, 11, waiting.read_frame())
+        assert fetched.responses[0].partitions[0].high_watermark == 2
+        offsets = [frames.decode_response(PRODUCE, 11, waiting.read_frame())[1] for _ in range(3)]
+        assert [each.responses[0].partition_responses[0].base_offset for each in offsets] == [1, 3, 5]
+
+
+def test_topics_are_not_remembered_without_end(brokers, monkeypatch):
+    module = twin("milepost.broker.produce.frames", "pure")
+    monkeypatch.setattr(module, "MOST_TOPICS", 3)
+    monkeypatch.setattr(dispatch, "ProduceFrames", module.ProduceFrames)
+    broker = brokers.start()
+    names = [f"t{number}" for number in range(10)]
+    with Wire(broker.bootstrap_servers) as wire:
+        create(wire, *map(wanted, names))
+        for offset in range(3):
+            for name in names:
+                assert produced(wire, [ways.request_of({name: [(0, batch(b"x"))]})]) == [[(0, offset)]]
+        reader = broker.dispatcher._produce_frames._reader
+        assert on_loop(broker, lambda: len(reader._topics)) <= 3
+        delete(wire, *names)
+        assert produced(wire, [ways.request_of({name: [(0, batch(b"x"))]}) for name in names]) == [[(3, -1)]] * 10

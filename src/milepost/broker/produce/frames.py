@@ -152,7 +152,6 @@ class FrameReader:
     """Of that frame: partition, batch, what was found out about it, and where its numbers stand in the answer."""
     _outcomes: list
     """What became of each; the error where it was refused, None where the partition was gone."""
-    waits: cython.bint
     _answer: object
     unpacked: i64
     """Bytes that were decompressed in this pass."""
