@@ -63,7 +63,12 @@ def test_there_is_a_pause_for_each_partition(broker, wire, name):
     """Counted, not timed."""
     version = {"Produce": 9, "Fetch": 11}.get(name, BY_NAME[name].served[1])
     context = SimpleNamespace(
-        broker=broker, version=version, client_id="", request=SimpleNamespace(size=1000), speaks_for=lambda broker_id: False
+        broker=broker,
+        version=version,
+        client_id="",
+        connection={},
+        request=SimpleNamespace(size=1000),
+        speaks_for=lambda broker_id: False,
     )
 
     def pauses() -> int:

@@ -3,19 +3,16 @@
 There is no setting for one yet: a broker that is alone or in a cluster lets everybody do everything, an attached one denies what writes. A
 denial is Kafka's error of the resource: 29 for a topic, 30 for a group, 31 for the cluster, 53 for a transactional id.
 
-An authorizer that never denies is not asked, so that it costs nothing. Produce requests are remembered by their connection only
-there; of fetches a connection knows what it was allowed to read, in one generation of the rules.
+An authorizer that never denies is not asked, so that it costs nothing, and only there produce requests take the fast path
+(`produce/frames`). Of fetches a connection knows what it was allowed to read, in one generation of the rules.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from milepost.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from milepost.broker.context import Context
 
 
 class Operation(IntEnum):
@@ -58,6 +55,13 @@ class Denial(NamedTuple):
     why: str
 
 
+class Requester(Protocol):
+    """Of one request: the connection it came by, and what is known of that."""
+
+    @property
+    def connection(self) -> dict[str, Any]: ...
+
+
 class Authorizer(Protocol):
     @property
     def allows_everything(self) -> bool:
@@ -67,7 +71,7 @@ class Authorizer(Protocol):
     def generation(self) -> int:
         """Another one whenever somebody may be allowed more, or less, than before."""
 
-    def denies(self, access: Access, context: Context) -> str | None:
+    def denies(self, access: Access, requester: Requester) -> str | None:
         """Why not, in a sentence; None where it is allowed."""
 
 
@@ -75,7 +79,7 @@ class AllowEverybody:
     allows_everything = True
     generation = 0
 
-    def denies(self, access: Access, context: Context) -> str | None:
+    def denies(self, access: Access, requester: Requester) -> str | None:
         return None
 
 
@@ -86,13 +90,13 @@ class ReadOnly:
     generation = 0
     why = "the directories are attached for reading: nothing can be written to this broker"
 
-    def denies(self, access: Access, context: Context) -> str | None:
+    def denies(self, access: Access, requester: Requester) -> str | None:
         return None if access.operation is Operation.READ else self.why
 
 
 EVERYBODY = AllowEverybody()
 
 
-def denial_of(access: Access, context: Context, authorizer: Authorizer) -> Denial | None:
-    why = authorizer.denies(access, context)
+def denial_of(access: Access, requester: Requester, authorizer: Authorizer) -> Denial | None:
+    why = authorizer.denies(access, requester)
     return None if why is None else Denial(ERRORS[access.resource_type], why)
