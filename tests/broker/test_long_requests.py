@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.apis import (
+from milepost.broker.broker import Broker
+from milepost.broker.requests import (
     alter_client_quotas,
     alter_configs,
     alter_replica_log_dirs,
@@ -25,7 +26,6 @@ from milepost.broker.apis import (
     list_config_resources,
     metadata,
 )
-from milepost.broker.broker import Broker
 from milepost.protocol.messages import (
     AlterClientQuotasRequest,
     AlterConfigsRequest,

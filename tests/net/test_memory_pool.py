@@ -68,8 +68,10 @@ def start_of(frame: bytes, size: int) -> bytes:
     return (struct.pack(">i", len(frame)) + frame)[: 4 + size]
 
 
-def starved(server: EchoServer) -> int:
-    return sum(channel.is_starved for processor in server.server.processors for channel in list(processor.channels.values()))
+def paused_for_memory(server: EchoServer) -> int:
+    return sum(
+        channel.is_paused_for_memory for processor in server.server.processors for channel in list(processor.channels.values())
+    )
 
 
 @modes
@@ -81,7 +83,7 @@ def test_request_waits_in_its_socket_while_another_one_has_all_the_memory(pooled
         large.socket.sendall(start_of(frame, 1000))
         until(lambda: pool.used == 4 + len(frame))
         other.send(b"hello")
-        until(lambda: starved(server) == 1)
+        until(lambda: paused_for_memory(server) == 1)
         assert server.handled == []
         large.socket.sendall(frame[1000:])
         assert other.read() == b"hello"
@@ -110,7 +112,7 @@ def test_connection_that_goes_away_gives_its_memory_back(pooled):
         leaving.socket.sendall(start_of(b"x" * (2 * MB), 100))
         until(lambda: server.server.memory.available < 0)
         other.send(b"hello")
-        until(lambda: starved(server) == 1)
+        until(lambda: paused_for_memory(server) == 1)
         leaving.close()
         assert other.read() == b"hello"
         until(lambda: server.server.memory.used == 0)
@@ -125,11 +127,11 @@ def test_connection_that_goes_away_while_it_waits_is_noticed(pooled):
         holding.socket.sendall(start_of(frame, 100))
         until(lambda: server.server.memory.available < 0)
         waiting.send(b"never read")
-        until(lambda: starved(server) == 1)
+        until(lambda: paused_for_memory(server) == 1)
         # An abortive close: the kernel reports it whatever was asked for.
         waiting.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         waiting.close()
-        until(lambda: starved(server) == 0)
+        until(lambda: paused_for_memory(server) == 0)
         holding.socket.sendall(frame[100:])
         assert holding.read() == frame
         assert server.handled == [frame]

@@ -1,14 +1,14 @@
 """How many bytes of requests the server holds at a time (`queued.max.request.bytes`), over all connections.
 
 What counts is a request that has been announced and is not complete yet, at its full size, and in pooled mode a request
-that waits for a handler or is being handled. Whoever has its bytes reserved goes on; the others are not read while nothing is
-left: their bytes wait in the kernel, and their clients wait. As in Kafka the last one that gets something may get more than
-there is, so that a request always fits, however large, and nobody waits for himself.
+that waits for a handler or is being handled. A request whose bytes are reserved goes on; other connections are not read while nothing is
+left: their bytes wait in the kernel, and their clients wait. As in Kafka the last reservation may exceed what is left, so that
+a request always fits, however large, and no request can block itself.
 
     reserve   the pool may go below zero
     release   when it rises above zero again, those who were refused are called, in no particular order
 
-Seconds in which somebody waited are counted (MemoryPoolDepletedTimeTotal). Any thread may call anything here.
+Seconds in which a connection waited are counted (MemoryPoolDepletedTimeTotal). Any thread may call anything here.
 """
 
 from __future__ import annotations
