@@ -238,7 +238,7 @@ def test_new_partitions_can_be_written_to_at_once(wire, version):
         (1, None, 37, "topic visits has 2 partitions; 1 would not be more"),
         (-1, None, 37, "topic visits has 2 partitions; -1 would not be more"),
         (20_000, None, 44, "the request adds 19998 partitions, 10000 at once are allowed; send several"),
-        (4, [[0]], 39, "2 partitions are to be added and 1 are assigned by hand; give each a list"),
+        (4, [[0]], 39, "2 partitions to be added and 1 assigned by hand: give each a list"),
         (3, [[9]], 39, "partition 2 is assigned to broker 9, which does not exist: there is only 0"),
         (3, [[]], 39, "partition 2 is assigned to no broker"),
     ],
@@ -248,6 +248,12 @@ def test_growth_that_cannot_be_is_refused_with_a_sentence(wire, count, assignmen
     result = grow(wire, "visits", count, assignments)
     assert (result.error_code, result.error_message) == (code, sentence)
     assert len(metadata(wire, "visits")[0].partitions) == 2
+
+
+def test_sentence_about_one_partition_counts_it_as_one(wire):
+    create(wire, wanted("visits"))
+    assert grow(wire, "visits", 1).error_message == "topic visits has 1 partition; 1 would not be more"
+    assert grow(wire, "visits", 2, [[0], [0]]).error_message == "1 partition to be added and 2 assigned by hand: give each a list"
 
 
 def test_growth_by_hand_and_growth_that_is_only_checked(wire):

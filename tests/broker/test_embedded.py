@@ -138,6 +138,14 @@ def test_stopped_and_started_again_it_has_its_port_and_its_data():
         assert broker.data != data
 
 
+def test_metrics_are_where_they_were_after_a_restart():
+    broker = milepost.Broker(config={"milepost.metrics.port": 0}).start()
+    before = broker._running.metrics_endpoint.url
+    broker.stop()
+    with broker:
+        assert broker._running.metrics_endpoint.url == before
+
+
 def test_what_a_stop_keeps_goes_with_the_broker():
     broker = milepost.Broker().start()
     data = broker.data

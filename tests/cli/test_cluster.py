@@ -210,6 +210,14 @@ def test_directory_with_modules_of_its_own_is_no_obstacle(kafka_zookeeper, tmp_p
         subprocess.run([*program, "stop", "--data", "c"], cwd=tmp_path, capture_output=True, timeout=180, check=False)
 
 
+def test_brokers_and_their_zookeeper_have_ports_of_their_own(tmp_path, monkeypatch):
+    """What is free for one is free for another who asks later: they are asked for together."""
+    monkeypatch.setattr("milepost.cluster.local.cluster.free_ports", lambda count: list(range(5000, 5000 + count)))
+    record = LocalCluster.planned(str(tmp_path / "c"), 2).record
+    ports = [record.zookeeper.port, *(broker.port for broker in record.brokers.values())]
+    assert sorted(ports) == [5000, 5001, 5002]
+
+
 def test_ports_stay_taken_until_the_brokers_take_them(tmp_path, monkeypatch):
     planned = LocalCluster.planned(str(tmp_path / "c"), 2)
     seen = []

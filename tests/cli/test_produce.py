@@ -76,7 +76,7 @@ def test_refusal_of_the_broker_says_what_was_acknowledged_before(ask):
     stdin = b"small\n" * 10 + b"x" * 5000 + b"\n"
     ran = ask("produce", "bounded", "--batch-size", 300, stdin=stdin)
     assert ran.code == 4
-    assert "bounded-0, a batch of 1 records and" in ran.errors[0]
+    assert "bounded-0, a batch of 1 record and" in ran.errors[0]
     assert ran.errors[0].endswith("(10 of 11 records were acknowledged)")
 
 

@@ -127,7 +127,7 @@ def test_address_that_a_broker_made_up_is_one_sentence_too(host, port):
 def test_broker_that_closes_instead_of_answering(fake):
     fake.handlers["Heartbeat"] = lambda version, request: CLOSE
     with Connection(fake.address) as connection:
-        with pytest.raises(BrokerUnavailable, match=f"{fake.address} closed the connection with 1 requests unanswered"):
+        with pytest.raises(BrokerUnavailable, match=f"{fake.address} closed the connection with 1 request unanswered"):
             connection.ask(HeartbeatRequest())
         assert not connection.is_open
         with pytest.raises(BrokerUnavailable, match="is closed"):

@@ -99,7 +99,7 @@ def test_batch_too_large_for_the_topic_is_a_sentence_and_the_end_of_the_producer
     producer = Producer(cluster)
     producer.send("small", b"x" * 1000)
     with pytest.raises(
-        RequestFailed, match=r"^small-0, a batch of 1 records and 107\d bytes: the broker answers MESSAGE_TOO_LARGE \(10\)"
+        RequestFailed, match=r"^small-0, a batch of 1 record and 107\d bytes: the broker answers MESSAGE_TOO_LARGE \(10\)"
     ):
         producer.flush()
     with pytest.raises(InvalidArgument, match="failed before"):

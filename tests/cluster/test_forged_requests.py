@@ -364,25 +364,42 @@ def test_proven_broker_speaks_for_itself_only(cluster, secret, controller, leade
     ensure_unharmed(cluster)
 
 
+def two_listeners(cluster, directory, zookeeper, **settings):
+    """A broker that runs, and where other brokers reach it."""
+    repl = free_port()
+    broker = cluster.brokers[1] = BrokerProcess(1, directory, zookeeper, {})
+    broker.settings |= {
+        "listeners": f"PLAINTEXT://{broker.address},REPL://127.0.0.1:{repl}",
+        "inter.broker.listener.name": "REPL",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPL:PLAINTEXT",
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    broker.start()
+    return broker, f"127.0.0.1:{repl}"
+
+
 def test_listener_for_clients_takes_no_proof(tmp_path, zookeeper):
     with ClusterProcesses(tmp_path, zookeeper, 0) as cluster:
-        repl = free_port()
-        broker = cluster.brokers[1] = BrokerProcess(1, tmp_path, zookeeper, {})
-        broker.settings |= {
-            "listeners": f"PLAINTEXT://{broker.address},REPL://127.0.0.1:{repl}",
-            "inter.broker.listener.name": "REPL",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPL:PLAINTEXT",
-        }
-        broker.start()
+        broker, repl = two_listeners(cluster, tmp_path, zookeeper)
         secret = secret_of(zookeeper)
         with Wire(broker.address) as wire:
             answer = wire.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
             assert (answer.error_code, answer.mechanisms) == (34, [])
             assert wire.ask(ControlledShutdownRequest(broker_id=1), 1).error_code == 31
-        with Wire(f"127.0.0.1:{repl}") as wire:
+        with Wire(repl) as wire:
             assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 31
             prove(wire, secret, 1, 1)
             assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 77
+
+
+def test_setting_for_a_cluster_with_kafka_opens_the_listener_for_brokers_and_no_other(tmp_path, zookeeper):
+    with ClusterProcesses(tmp_path, zookeeper, 0) as cluster:
+        broker, repl = two_listeners(cluster, tmp_path, zookeeper, milepost_broker_proof_required="false")
+        with Wire(broker.address) as wire:
+            assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 31
+        with Wire(repl) as wire:
+            assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 77
+        assert "anybody who reaches listener REPL and says that it is a broker" in broker.text()
 
 
 def test_secret_is_not_told(cluster, secret):

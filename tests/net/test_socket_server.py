@@ -227,11 +227,26 @@ def test_over_the_limit_the_address_with_most_connections_makes_room():
     with echo_server(limits=ConnectionLimits(total=6)) as server:
         quiet = Client(server.port, address="127.0.0.2")
         assert quiet.ask(b"quiet") == b"quiet"
-        crowd = [Client(server.port) for _ in range(20)]
-        for number, client in enumerate(crowd[-4:]):
-            assert client.ask(b"%d" % number) == b"%d" % number
-        assert quiet.ask(b"still here") == b"still here"
+        crowd = []
+        for number in range(20):
+            crowd.append(Client(server.port))
+            assert crowd[-1].ask(b"%d" % number) == b"%d" % number
+        assert quiet.ask(b"still here") == b"still here", "it has been silent longest, and is alone at its address"
         for client in (quiet, *crowd):
+            client.close()
+
+
+def test_newcomer_counts_towards_the_connections_of_its_address():
+    with echo_server(limits=ConnectionLimits(total=3)) as server:
+        others = [Client(server.port, address="127.0.0.2") for _ in range(2)]
+        assert [client.ask(b"other") for client in others] == [b"other"] * 2
+        first = Client(server.port)
+        assert first.ask(b"1") == b"1"
+        second = Client(server.port)
+        assert second.ask(b"2") == b"2"
+        assert first.read() is None
+        assert [client.ask(b"still here") for client in others] == [b"still here"] * 2
+        for client in (*others, first, second):
             client.close()
 
 

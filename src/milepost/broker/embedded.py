@@ -63,7 +63,8 @@ class EmbeddedBroker:
         self._is_temporary = not any(name in given for name in PLACES)
         self._config = BrokerConfig.parse({**QUICK, **given})
         self._temporary: TemporaryDirectory | None = None
-        self._bound: str | None = None
+        self._bound: dict[str, str] = {}
+        """The properties that say where it listened the last time."""
         self._life: Life[AloneBroker] | None = None
         self._owner = -1
 
@@ -72,12 +73,11 @@ class EmbeddedBroker:
         if self._life is not None:
             raise InvalidArgument(f"the broker at {self.bootstrap_servers} runs already")
         config = self._config
-        is_first = self._bound is None
+        is_first = not self._bound
         if self._is_temporary:
             self._temporary = self._temporary or TemporaryDirectory("milepost-")
             config = config.override({"log.dirs": self._temporary.path})
-        if self._bound is not None:
-            config = config.override({"listeners": self._bound})
+        config = config.override(self._bound)
         try:
             life = Life(AloneBroker(config))
             broker = life.__enter__()
@@ -86,7 +86,10 @@ class EmbeddedBroker:
                 self._forget()
             raise
         self._life, self._owner = life, os.getpid()
-        self._bound = ",".join(f"{each.listener}://{_url(*each.address)}" for each in broker.server.all_acceptors)
+        listeners = (f"{each.listener}://{_url(*each.address)}" for each in broker.server.all_acceptors)
+        self._bound = {"listeners": ",".join(listeners)}
+        if broker.metrics_endpoint is not None:
+            self._bound["milepost.metrics.port"] = str(broker.metrics_endpoint.port)
         # A program that ends without a word still leaves its directory as after a clean stop.
         atexit.register(self.stop)
         return self
@@ -104,7 +107,7 @@ class EmbeddedBroker:
 
     def _forget(self) -> None:
         """The next start is a first one."""
-        self._bound, temporary, self._temporary = None, self._temporary, None
+        self._bound, temporary, self._temporary = {}, self._temporary, None
         if temporary is not None:
             temporary.remove()
 

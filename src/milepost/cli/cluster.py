@@ -16,6 +16,7 @@ import click
 
 from milepost.cli.options.broker_properties import broker_properties
 from milepost.cli.terminal.output import Sentence, line_writer
+from milepost.codec.text import counted
 
 if TYPE_CHECKING:
     from milepost.cluster.local.cluster import LocalCluster
@@ -161,7 +162,7 @@ def wait_in_sync(cluster: LocalCluster, broker_id: int, seconds: float) -> None:
             if time.monotonic() > deadline:
                 behind = [part for part in now.partitions if broker_id in part.replicas and broker_id not in part.isr]
                 raise Sentence(
-                    f"broker {broker_id} runs, but {len(behind)} of its replicas are not in sync after {seconds:g} seconds",
+                    f"broker {broker_id} runs, but is behind in {counted(len(behind), 'partition')} after {seconds:g} seconds",
                     EXIT_NOT_IN_SYNC,
                 )
             time.sleep(LOOK_SECONDS)

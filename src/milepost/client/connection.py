@@ -26,6 +26,7 @@ from typing import Any
 from milepost.client import versions
 from milepost.client.addresses import Address
 from milepost.client.versions import API_VERSIONS_VERSION, api_of
+from milepost.codec.text import counted
 from milepost.errors import BrokerUnavailable, MalformedMessage
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
 from milepost.protocol.connection import DEFAULT_MAX_SIZE, Answer, ClientConnection
@@ -146,7 +147,9 @@ class Connection:
             connected.settimeout(left)
             data = connected.recv(RECEIVE_BYTES)
             if not data:
-                raise BrokerUnavailable(f"{self.address} closed the connection with {self._frames.in_flight} requests unanswered")
+                raise BrokerUnavailable(
+                    f"{self.address} closed the connection with {counted(self._frames.in_flight, 'request')} unanswered"
+                )
             self._answers += self._frames.receive(data)
         except OSError as error:
             self.close()

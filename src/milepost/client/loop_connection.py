@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol
 from milepost.client import versions
 from milepost.client.addresses import Address
 from milepost.client.versions import API_VERSIONS_VERSION, api_of
+from milepost.codec.text import counted
 from milepost.errors import AuthenticationFailed, BrokerUnavailable, MilepostError
 from milepost.net.event_loop import READ, WRITE, EventLoop, Timer
 from milepost.protocol.apis import Versions
@@ -293,7 +294,9 @@ class LoopConnection:
             self._lost(f"{self.address} did not answer", error)
             return
         if not size:
-            self._fail(BrokerUnavailable(f"{self.address} closed the connection with {len(self._sent)} requests unanswered"))
+            self._fail(
+                BrokerUnavailable(f"{self.address} closed the connection with {counted(len(self._sent), 'request')} unanswered")
+            )
             return
         try:
             answers = self._frames.receive(self._in[:size])

@@ -22,6 +22,7 @@ from milepost.client.offsets import by_topic
 from milepost.client.retrying import failed
 from milepost.clock import Clock, SystemClock
 from milepost.codec.compression import Codec
+from milepost.codec.text import counted
 from milepost.errors import InvalidArgument, MilepostError, RequestFailed
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
@@ -240,4 +241,4 @@ def _ask_producer_id(connection: Connection) -> tuple[int, int]:
 def _refusal(partition: TopicPartition, row: ProduceResponse.Response.PartitionResponse, count: int, size: int) -> MilepostError:
     details = [row.error_message] if row.error_message else []
     details += [f"record {error.batch_index}: {error.batch_index_error_message}" for error in row.record_errors]
-    return failed(f"{partition}, a batch of {count} records and {size} bytes", row.error_code, "; ".join(details))
+    return failed(f"{partition}, a batch of {counted(count, 'record')} and {size} bytes", row.error_code, "; ".join(details))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Protocol
 
+from milepost.codec.text import counted
 from milepost.errors import MilepostError, NotEnoughReplicas, NotLeaderOrFollower, OutOfOrderSequence
 from milepost.log.append_info import AppendInfo
 from milepost.log.examination import Examined
@@ -216,7 +217,7 @@ class Partition:
         least = self.log.config.min_insync_replicas
         if not leadership.may_append(least):
             raise NotEnoughReplicas(
-                f"{self.name}: {len(leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}"
+                f"{self.name}: {counted(len(leadership.state.isr), 'replica')} in sync, min.insync.replicas is {least}"
             )
 
     def _may_be_overtaking(self, data: ReadableBuffer, leadership: Leadership) -> bool:

@@ -254,6 +254,30 @@ def test_read_that_fails_is_told_of_its_partition(way, reader, wire, monkeypatch
     assert offsets(reader.ask(at(0, 0))[0]) == [0]
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_records_that_cannot_be_sent_end_that_connection_and_no_other(way, broker, reader, wire, monkeypatch, waits):
+    """They go from the file to the socket when the answer has begun, so there is nobody left to tell."""
+    reader.fields["max_wait_ms"] = 50_000
+    reader.warm(0)
+    produce(wire, "t", [b"small"])
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    large = b"v" * (2 * partition_read.SMALL)
+
+    def fails(self: object, target: int, fd: int, position: int, size: int) -> int:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(broker.logs.disk), "sendfile", fails)
+        if waits:
+            reader.send(at(0, 1))
+        produce(wire, "t", [large])
+        if not waits:
+            reader.send(at(0, 1))
+        with pytest.raises(ConnectionError):
+            reader.answer()
+    assert offsets(Reader(wire).ask(at(0, 1))[0]) == [1]
+
+
 def test_directory_that_failed_is_told_of(way, broker, reader, wire):
     produce(wire, "t", [b"v"])
     reader.warm(0)

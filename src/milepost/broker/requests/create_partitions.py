@@ -10,6 +10,7 @@ from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, UnknownTopic
 from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, repeated
 from milepost.broker.topology.protocols import Growth
+from milepost.codec.text import counted
 from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -78,12 +79,14 @@ def growth(wanted: Wanted, broker: Parts) -> Growth:
         raise UnknownTopic(f"there is no topic {wanted.name[:60]!r}")
     new = range(topic.partitions, wanted.count)
     if not new:
-        raise InvalidPartitions(f"topic {topic.name} has {topic.partitions} partitions; {wanted.count} would not be more")
+        raise InvalidPartitions(
+            f"topic {topic.name} has {counted(topic.partitions, 'partition')}; {wanted.count} would not be more"
+        )
     if wanted.assignments is None:
         return Growth(new, None)
     if len(wanted.assignments) != len(new):
         raise InvalidReplicaAssignment(
-            f"{len(new)} partitions are to be added and {len(wanted.assignments)} are assigned by hand; give each a list"
+            f"{counted(len(new), 'partition')} to be added and {len(wanted.assignments)} assigned by hand: give each a list"
         )
     given = {number: tuple(each.broker_ids) for number, each in zip(new, wanted.assignments, strict=True)}
     for number, broker_ids in given.items():

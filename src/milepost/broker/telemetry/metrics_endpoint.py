@@ -48,6 +48,10 @@ class MetricsEndpoint:
         return self._server.address[0]
 
     @property
+    def port(self) -> int:
+        return self._server.address[1]
+
+    @property
     def url(self) -> str:
         host, port = self._server.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"

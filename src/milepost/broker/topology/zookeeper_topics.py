@@ -19,6 +19,7 @@ from milepost.cluster import topic_writes
 from milepost.cluster.replica_assignment import assign_replicas
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment
+from milepost.codec.text import counted
 from milepost.errors import MilepostError
 from milepost.log.directory.partition_metadata import random_topic_id
 from milepost.protocol.error_codes import ErrorCode, error_name
@@ -101,7 +102,7 @@ class ZooKeeperTopics:
     def ensure_factor(self, factor: int) -> None:
         alive = len(self._broker.cluster.brokers)
         if not 1 <= factor <= alive:
-            raise InvalidReplicationFactor(f"replication factor {factor}: {alive} brokers are alive")
+            raise InvalidReplicationFactor(f"replication factor {factor}: {counted(alive, 'broker')} alive")
 
     def ensure_assignable(self, partition: int, broker_ids: Sequence[int]) -> None:
         """A partition that is assigned by hand goes to brokers that are alive."""
@@ -277,7 +278,7 @@ class ZooKeeperTopics:
         for name, replicas in targets.items():
             current = controller.context.assignment(name).target
             if not may_change_factor and replicas is not None and current and len(replicas) != len(current):
-                raise InvalidReplicationFactor(f"{name} has {len(current)} replicas, and {len(replicas)} are named")
+                raise InvalidReplicationFactor(f"{name} has {counted(len(current), 'replica')}, and {len(replicas)} are named")
             yield
         wanted = {name: None if replicas is None else tuple(replicas) for name, replicas in targets.items()}
         outcomes: dict[TopicPartition, Outcome] = yield from called_back(partial(controller.alter_reassignments, wanted))

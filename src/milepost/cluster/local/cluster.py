@@ -27,6 +27,7 @@ from milepost.cluster.local.ports import HOST, free_ports, held, is_free
 from milepost.cluster.local.process import begin
 from milepost.cluster.local.record import BrokerRecord, ClusterRecord, ZooKeeperRecord, read_record, restore_record, write_record
 from milepost.cluster.zookeeper.server import ZooKeeperServer
+from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig
 from milepost.config.sources import from_environment, from_flags, resolve
 from milepost.errors import BrokerUnavailable, DirectoryLocked, InvalidArgument, InvalidConfiguration
@@ -89,8 +90,10 @@ class LocalCluster:
         known = read_record(directory)
         if known is None:
             wanted = count or 3
-            ports = free_ports(wanted) if port_base == 0 else list(range(port_base, port_base + wanted))
-            own = ZooKeeperRecord(zookeeper) if zookeeper else ZooKeeperRecord("", free_ports(1)[0])
+            own_port, *ports = free_ports(1 + wanted)
+            if port_base != 0:
+                ports = list(range(port_base, port_base + wanted))
+            own = ZooKeeperRecord(zookeeper) if zookeeper else ZooKeeperRecord("", own_port)
             brokers = {number: BrokerRecord(number, port) for number, port in enumerate(ports, 1)}
             planned = cls(directory, ClusterRecord(own, brokers, {**_sized(wanted), **(properties or {})}))
             planned._check_settings()
@@ -101,7 +104,7 @@ class LocalCluster:
             raise InvalidArgument(f"the cluster in {directory} runs already: {pids}; `milepost cluster stop` ends it")
         if count is not None and count < len(known.brokers):
             raise InvalidArgument(
-                f"the cluster in {directory} has {len(known.brokers)} brokers with data: start as many, or more"
+                f"the cluster in {directory} has {counted(len(known.brokers), 'broker')} with data: start as many, or more"
             )
         if zookeeper and zookeeper != known.zookeeper.connect:
             raise InvalidArgument(
