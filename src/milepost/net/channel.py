@@ -80,7 +80,9 @@ class Channel(FrameInput):
         "stuck_since",
     )
 
-    def __init__(self, sock: socket.socket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers):
+    def __init__(
+        self, sock: socket.socket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers
+    ):
         super().__init__(sock, peer, buffers)
         self.fd = sock.fileno()
         self.listener = listener
@@ -233,6 +235,11 @@ class Channel(FrameInput):
             self.frame_since = None
         elif self.frame_since is None:
             self.frame_since, self.frame_bytes = now, 0
+
+    def restart_frame(self, now: float) -> None:
+        """What comes of the request is counted from now on: it could not come before."""
+        if self.frame_since is not None:
+            self.frame_since, self.frame_bytes = now, self.received_bytes
 
     @property
     def host(self) -> str:

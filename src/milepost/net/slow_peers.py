@@ -1,9 +1,9 @@
 """Peers that keep a connection and hardly use it: what each costs is bounded, and so is how long.
 
-    sends too slowly   of a request that is not complete yet came less than FRAME_BYTES_PER_SECOND, for FRAME_SECONDS. What counts is
-                       what has come: who announces a lot gets no more time
-    takes nothing      answers are ready, and the peer has read none of them for STUCK_SECONDS
-    is silent          for `connections.max.idle.ms`, and waits for no answer
+sends too slowly   of a request that is not complete yet came less than FRAME_BYTES_PER_SECOND, for FRAME_SECONDS. What counts is
+                   what has come: who announces a lot gets no more time
+takes nothing      answers are ready, and the peer has read none of them for STUCK_SECONDS
+is silent          for `connections.max.idle.ms`, and waits for no answer
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def comes_too_slowly(channel: Channel, since: float, now: float) -> bool:
     received = channel.received_bytes
     if received - channel.frame_bytes < FRAME_SECONDS * FRAME_BYTES_PER_SECOND:
         return True
-    channel.frame_since, channel.frame_bytes = now, received
+    channel.restart_frame(now)
     return False
