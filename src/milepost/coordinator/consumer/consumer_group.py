@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
 from milepost.coordinator.consumer.consumer_records import partitions_in, record, state_in
+from milepost.coordinator.consumer.shared_names import shared
 from milepost.coordinator.interfaces import Owed
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode
@@ -122,7 +123,7 @@ class ConsumerGroup:
             self._subscribed = None
             self.regexes.pop(key.regular_expression, None)
             if isinstance(value, ConsumerGroupRegularExpressionValue):
-                self.regexes[key.regular_expression] = frozenset(value.topics)
+                self.regexes[key.regular_expression] = shared(frozenset(value.topics))
 
     def _apply_member(self, member_id: str, value: Value | None) -> None:
         self._subscribed = None
