@@ -77,3 +77,11 @@ def test_pattern_is_refused_when_all_groups_keep_too_many_topics(bench, monkeypa
     assert enter(bench, "c", "t.*") == 0, "whose topics are kept anyway"
     assert bench.beat("m", -1, group="b").error == 0
     assert enter(bench, "d", "topic-2.*") == 0
+
+
+def test_partitions_are_kept_once_where_groups_have_the_same(bench):
+    for group in ("a", "b"):
+        assert enter(bench, group, "topic-.*") == 0
+    first, second = bench.group("a"), bench.group("b")
+    assert len(first.targets["m"]) == 50
+    assert first.targets["m"] is first.members["m"].assigned is second.targets["m"] is second.members["m"].assigned

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_targets import ClusterTopics
-from milepost.coordinator.consumer.shared_names import Names, shared
+from milepost.coordinator.consumer.shared_sets import shared
 from milepost.coordinator.interfaces import Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
 from milepost.coordinator.regex.subscriptions import resolving
 
+Names = frozenset[str]
 MOST_NAMES = 500_000
 """About 40 MB, besides the names themselves, which are the topics'."""
 PATTERNS_KEPT = 20
