@@ -131,21 +131,21 @@ def test_every_public_method_of_a_log_is_on_the_page():
             "close_handles",
             "begin_close",
             "end_close",
-            "settle",
+            "finish_background_work",
         ),
         # What a broker has done beside its loop.
         *(
-            "aside",
+            "in_background",
             "files_from",
-            "flush_aside",
+            "flush_in_background",
             "flush_before_answer",
             "flush_no_further_than",
-            "snapshot_aside",
+            "snapshot_in_background",
             "swap",
-            "sync_aside",
+            "sync_in_background",
             "unlink_later",
         ),
-        *("when_flushed", "write_epochs_aside"),
+        *("when_flushed", "write_epochs_in_background"),
         # A leader's first word, and the end of a log that its manager takes away.
         *("assign_epoch", "begin_taking_away", "taken_away", "finish_files", "start_verification"),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.apis import describe_topic_partitions
+from milepost.broker.requests import describe_topic_partitions
 from milepost.protocol.messages import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,

@@ -298,7 +298,7 @@ def test_nothing_happens_to_the_logs_when_time_goes_by(tmp_path: Path) -> None:
         logs = attached_broker.logs
         for _ in range(3):
             clock.advance(10**9)
-            list(logs.upkeep.pieces())
+            list(logs.maintenance.pieces())
             assert logs.clean() is None
             assert list(logs.cleaner.retain(logs.logs)) == [None]
         assert len(consume(attached_broker, {Name("orders", 0): 0})[Name("orders", 0)]) == 20

@@ -106,7 +106,7 @@ def handlers(authorizer: Authorizer, served: Mapping[int, Api]) -> dict[str, tup
     """By API: what a dispatcher calls, and the handler itself."""
     dispatcher = Dispatcher(None, authorizer, served, object())  # type: ignore[arg-type]
     return {
-        api.name: (dispatcher.handler_of(api), import_module(f"milepost.broker.apis.{module_name(api)}").handle)
+        api.name: (dispatcher.handler_of(api), import_module(f"milepost.broker.requests.{module_name(api)}").handle)
         for api in served.values()
     }
 

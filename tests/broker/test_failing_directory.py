@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.broker import maintenance as housekeeping
+from milepost.broker import maintenance
 from milepost.broker.broker import Broker
 from milepost.protocol.messages import DeleteTopicsRequest, DescribeLogDirsRequest, ProduceRequest
 from milepost.record.builder import build_batch
@@ -34,7 +34,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 
 @pytest.fixture(autouse=True)
 def quick_ticks(monkeypatch):
-    monkeypatch.setattr(housekeeping, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "TICK_SECONDS", 0.01)
 
 
 class Served:
@@ -42,7 +42,9 @@ class Served:
         self.disk = FailingDirectoryDisk()
         self.paths = [str(tmp_path / "a"), str(tmp_path / "b")]
         dirs = {"log.dirs": ",".join(self.paths)}
-        self.broker: Broker = brokers.start({**dirs, **{key.replace("_", "."): value for key, value in settings.items()}}, self.disk)
+        self.broker: Broker = brokers.start(
+            {**dirs, **{key.replace("_", "."): value for key, value in settings.items()}}, self.disk
+        )
 
     def home(self, topic: str, partition: int) -> str:
         log = self.broker.logs.logs[TopicPartition(topic, partition)]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.apis import (
+from milepost.broker.broker import Broker
+from milepost.broker.requests import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
@@ -28,7 +29,6 @@ from milepost.broker.apis import (
     offset_fetch,
     update_features,
 )
-from milepost.broker.broker import Broker
 from milepost.protocol.messages import (
     AlterClientQuotasRequest,
     AlterConfigsRequest,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker import maintenance as housekeeping
+from milepost.broker import maintenance
 from milepost.broker.broker import Broker
 from milepost.protocol.messages import (
     DeleteTopicsRequest,
@@ -42,7 +42,7 @@ AT_ONCE = {"log.initial.task.delay.ms": "0", "log.cleaner.backoff.ms": "0"}
 
 @pytest.fixture(autouse=True)
 def quick_ticks(monkeypatch):
-    monkeypatch.setattr(housekeeping, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(maintenance, "TICK_SECONDS", 0.01)
 
 
 def put(wire: Wire, topic: str, pairs: dict[str, str], partition: int = 0, age_ms: int = 0) -> Any:

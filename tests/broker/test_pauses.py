@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.apis import fetch
 from milepost.broker.broker import Broker
 from milepost.broker.produce import record_examiner
+from milepost.broker.requests import fetch
 from milepost.codec.compression import Codec
 from milepost.protocol import frames
 from milepost.protocol.apis import BY_NAME

@@ -257,7 +257,7 @@ def test_listening_to_the_whole_world_is_a_warning(tmp_path):
         code, _, errors = served.stop()
     assert (code, errors) == (
         0,
-        "warning: it listens on 0.0.0.0 and asks nobody who they are: whoever reaches it may read and write everything\n",
+        "warning: it listens on 0.0.0.0 without authentication: every client that can connect may read and write everything\n",
     )
 
 
@@ -273,7 +273,7 @@ def test_directory_that_kafka_left_behind_is_served_to_the_last_record(golden, t
     case = f"page_visits/kafka-{version}"
     data = golden(case, tmp_path) / "logdir"
     with serving(data) as served:
-        assert served.lines[1] == "taken over       page_visits: found without settings, so nothing is deleted by age"
+        assert served.lines[1] == "adopted          page_visits: found without settings, so nothing is deleted by age"
         found = read_all(served.address, "page_visits")
         assert served.stop()[0] == 0
     assert sum(map(len, found.values())) == count

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from milepost.broker import slices
-from milepost.broker.apis import describe_log_dirs, list_groups
 from milepost.broker.broker import Broker
+from milepost.broker.requests import describe_log_dirs, list_groups
 from milepost.net import output_budget
 from milepost.protocol import frames
 from milepost.protocol.messages import (
@@ -50,7 +50,9 @@ def start(brokers, mode, monkeypatch) -> Callable[..., Broker]:
         """A broker that handles ListGroups, and DescribeLogDirs if there is a second one, like this."""
         for module, handler in zip((list_groups, describe_log_dirs), handlers, strict=False):
             monkeypatch.setattr(module, "handle", handler)
-        return brokers.start({"request.channel.mode": mode, **{name.replace("_", "."): value for name, value in settings.items()}})
+        return brokers.start(
+            {"request.channel.mode": mode, **{name.replace("_", "."): value for name, value in settings.items()}}
+        )
 
     return started
 

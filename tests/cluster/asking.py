@@ -81,9 +81,9 @@ def end_session(client: KazooClient, broker_id: int) -> None:
     mine = client.exists(f"/brokers/ids/{broker_id}")
     if mine is None:
         return
-    office = client.exists("/controller")
+    parts = client.exists("/controller")
     transaction = client.transaction()
     transaction.delete(f"/brokers/ids/{broker_id}")
-    if office is not None and office.ephemeralOwner == mine.ephemeralOwner:
+    if parts is not None and parts.ephemeralOwner == mine.ephemeralOwner:
         transaction.delete("/controller")
     transaction.commit()

@@ -88,7 +88,7 @@ def test_polite_stop_hands_over_and_no_client_sees_an_error(cluster):
         writer.wait_for(300)
         for broker in cluster.brokers.values():
             assert broker.stop() == 0
-            assert "stops though it leads" not in broker.text()
+            assert "stops although it still leads" not in broker.text()
             writer.wait_for(300)
             broker.start()
             cluster.wait_until_in_sync(TOPIC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cluster.election import Deposed, Elected, Term, elect, guarded, resign, unguarded
+from milepost.cluster.election import ControllerMoved, Elected, Term, elect, guarded, resign, unguarded
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete, Error, Result, SetData, WatchEvent
 from milepost.cluster.zookeeper.session import Runner
@@ -128,7 +128,7 @@ def test_controller_whose_session_expired_is_deposed_and_its_writes_do_nothing(s
 
     first.runner.run(write())
     turns.settle()
-    assert [type(error) for error in first.errors] == [Deposed]
+    assert [type(error) for error in first.errors] == [ControllerMoved]
     assert "/brokers" not in server.nodes
 
 

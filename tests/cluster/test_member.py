@@ -6,10 +6,10 @@ import random
 from types import SimpleNamespace
 
 from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
-from milepost.cluster.controller.office import ControllerSettings
-from milepost.cluster.member import Member, MemberSettings
+from milepost.cluster.controller.controller_parts import ControllerSettings
+from milepost.cluster.controller_metadata import ControllerMetadata
+from milepost.cluster.member import ClusterMember, MemberSettings
 from milepost.cluster.protocol_versions import LATEST
-from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Exists, Result, SetData, Stat
 from milepost.errors import InvalidArgument
@@ -52,14 +52,14 @@ class Town:
             "cluster-of-the-first-one",
             **options,
         )
-        member = Member(
+        member = ClusterMember(
             settings,
             session,
             Silence(),
             self.turns,
             self.turns.monotonic,
             Clock(),
-            ToldCluster(broker_id, {}),
+            ControllerMetadata(broker_id, {}),
             lambda: "A" * 22,
         )
         member.on_registered = lambda: self.told.append(("registered", broker_id))

@@ -72,11 +72,11 @@ def test_everything_is_there_after_a_restart(opened):
         QUOTAS,
     )
     assert after.group_configs == {"readers": {"consumer.session.timeout.ms": "50000"}}
-    assert list(after.leaving) == ["gone"]
+    assert list(after.being_deleted) == ["gone"]
     assert after.topic_by_id(topic.topic_id) is after.topics["visits"]
     after.save([{"gone": "gone"}, {"quotas": {"user": None}, "to": {}}, {"group": "readers", "to": {}}])
     later = opened()
-    assert (later.leaving, later.client_quotas, later.group_configs) == ({}, [], {})
+    assert (later.being_deleted, later.client_quotas, later.group_configs) == ({}, [], {})
 
 
 def test_what_cannot_be_written_is_undone(opened, disk):

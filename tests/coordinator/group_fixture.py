@@ -1,4 +1,4 @@
-"""A group coordinator with a log in memory and timers moved by hand; requests go through the handlers of `broker/apis`.
+"""A group coordinator with a log in memory and timers moved by hand; requests go through the handlers of `broker/requests`.
 
 Requests and answers are encoded and decoded in the version they are sent in, so what a version cannot say does not get through.
 """
@@ -286,7 +286,7 @@ class GroupBench:
         body, left = frames.decode_request(headers.read_request_header(frame), frame)
         assert left == 0
         call = Call(self, api.key, version, client_id)
-        handle = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        handle = import_module(f"milepost.broker.requests.{module_name(api)}").handle
         response = handled(handle(body, call), self.pieces)
         if response is not None:
             call.answer(response)

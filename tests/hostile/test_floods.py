@@ -96,12 +96,12 @@ def test_out_of_descriptors_new_connections_wait_and_old_ones_are_served(start):
     resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (now.sockets + now.files + room, 20_000))
     with ExitStack() as stack:
         strangers = [stack.enter_context(broker.connect()) for _ in range(room + 30)]
-        until(lambda: "new connections wait" in broker.log)
+        until(lambda: "not accepting new connections" in broker.log)
         assert strangers[0].send_bytes(METADATA).read_frame()
         broker.healthy.get_on(50)
-        before, start = broker.log.count("new connections wait"), time.monotonic()
+        before, start = broker.log.count("not accepting new connections"), time.monotonic()
         time.sleep(0.5)
-        tries, seconds = broker.log.count("new connections wait") - before, time.monotonic() - start
+        tries, seconds = broker.log.count("not accepting new connections") - before, time.monotonic() - start
         assert tries < 20 * seconds, "it tries again and again"
         for stranger in strangers[: room + 20]:
             stranger.close()

@@ -46,12 +46,12 @@ class Place:
         manager.scheduler = BackgroundScheduler(self.clock, lambda task: None)
         self.log = log = manager.create(VISITS)
         self.append(1, 3)
-        manager.scheduler.settle()
+        manager.scheduler.wait()
         self.disk.has_room = False
         self.append(2, 2)
-        manager.scheduler.settle()
-        log.flush_aside()
-        manager.scheduler.settle()
+        manager.scheduler.wait()
+        log.flush_in_background()
+        manager.scheduler.wait()
         assert (log.recovery_point, log.epochs.entries) == (5, KNOWN)
 
     def start(self, directory: Path) -> LogManager:
@@ -65,12 +65,12 @@ class Place:
             self.log.append_as_leader(produced(), leader_epoch=epoch)
 
     def checkpoint(self) -> str:
-        list(self.manager.upkeep.checkpoint(RECOVERY_POINTS))
-        self.manager.scheduler.settle()
+        list(self.manager.maintenance.checkpoint(RECOVERY_POINTS))
+        self.manager.scheduler.wait()
         return (self.directory / RECOVERY_POINTS).read_text()
 
     def stop(self) -> None:
-        self.manager.scheduler.settle()
+        self.manager.scheduler.wait()
         self.manager.scheduler.stop()
         self.manager.shutdown()
 
@@ -109,7 +109,7 @@ def test_recovery_point_is_checkpointed_when_the_epochs_are_written(place):
     place.disk.has_room = True
     place.clock.advance(1000)
     place.manager.scheduler.run_due()
-    place.manager.scheduler.settle()
+    place.manager.scheduler.wait()
     assert (place.directory / "visits-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 3\n"
     assert place.checkpoint() == "0\n1\nvisits 0 5\n"
 

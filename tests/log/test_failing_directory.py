@@ -48,7 +48,7 @@ class Managed:
                         log.append(produced(1, timestamp=-1, size=200))
                     else:
                         log.append([Record(key=b"k", value=b"%d" % count * 150)])
-        list(self.manager.upkeep.pieces())
+        list(self.manager.maintenance.pieces())
 
     def start(self) -> None:
         config = BrokerConfig.parse({"log.dirs": f"{self.doomed},{self.healthy}", "log.initial.task.delay.ms": "0"})
@@ -63,7 +63,7 @@ class Managed:
     def pass_time(self) -> None:
         for _ in range(3):
             self.clock.advance(2 * HOUR)
-            list(self.manager.upkeep.pieces())
+            list(self.manager.maintenance.pieces())
             self.manager.clean()
 
 
@@ -158,9 +158,11 @@ def test_directory_that_fails_at_the_stop_does_not_cost_the_other_its_marker(man
 def test_directory_that_cannot_say_how_old_its_files_are_goes_offline_and_the_other_loses_what_is_too_old(managed):
     managed.disk.fail(managed.doomed / "undated-", "stat")
     managed.clock.advance(2 * HOUR)
-    list(managed.manager.upkeep.retain())
+    list(managed.manager.maintenance.retain())
     assert managed.offline == [str(managed.doomed)]
-    assert [len(list(log.records())) for log in managed.logs_in(managed.healthy) if "retention.ms" in TOPICS[log.partition.topic]] == [0, 0]
+    assert [
+        len(list(log.records())) for log in managed.logs_in(managed.healthy) if "retention.ms" in TOPICS[log.partition.topic]
+    ] == [0, 0]
 
 
 def test_failed_directory_refuses_and_names_the_reason(managed):

@@ -18,8 +18,8 @@ from milepost.errors import KafkaStorage
 from milepost.log.directory.checkpoints import read_offset_checkpoint
 from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
-from milepost.log.maintenance import log_maintenance as upkeep
-from milepost.log.maintenance.scheduler import Lane, Scheduler, Task
+from milepost.log.maintenance import log_maintenance
+from milepost.log.maintenance.scheduler import Scheduler, Task, WorkQueue
 from milepost.log.maintenance.side_thread import BackgroundScheduler
 from milepost.log.manager import LogManager
 from milepost.log.retention import delete_old_segments
@@ -59,10 +59,10 @@ class SlowScheduler(Scheduler):
         super().__init__(clock)
         self.waiting: list[Callable[[], None]] = []
 
-    def aside(self, work, then, failed, lane=Lane.METADATA) -> None:
-        self.waiting.append(partial(super().aside, work, then, failed, lane))
+    def in_background(self, work, then, failed, work_queue=WorkQueue.METADATA) -> None:
+        self.waiting.append(partial(super().in_background, work, then, failed, work_queue))
 
-    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         while self.waiting and not is_enough():
             self.waiting.pop(0)()
 
@@ -157,7 +157,7 @@ def test_topic_deleted_during_a_retention_pass_is_left_out(managers, caplog, top
     manager.scheduler = BackgroundScheduler(managers.clock, lambda task: None)
     manager.create(OTHER)
     filled(manager, young=young)
-    run_with(manager.upkeep.retain(), piece, lambda: VISITS in manager.logs and manager.delete(VISITS))
+    run_with(manager.maintenance.retain(), piece, lambda: VISITS in manager.logs and manager.delete(VISITS))
     manager.scheduler.stop()
     assert not manager.offline
     assert not [record.message for record in caplog.records if record.levelname == "ERROR"]
@@ -169,7 +169,7 @@ def test_topic_made_again_during_a_retention_pass_keeps_its_records(managers, tm
     manager = managers.start(topic)
     put(manager.create(OTHER), "one")
     filled(manager)
-    run_with(manager.upkeep.retain(), piece, made_again(manager))
+    run_with(manager.maintenance.retain(), piece, made_again(manager))
     log = manager.logs[VISITS]
     if values(log):
         assert (values(log), log.start_offset) == (NEW, 0)
@@ -183,13 +183,13 @@ def test_topic_made_again_during_a_retention_pass_keeps_its_records(managers, tm
 def test_checkpoint_says_nothing_of_the_topic_that_was_made_again_while_it_was_gathered(
     managers, tmp_path, monkeypatch, name, piece
 ):
-    monkeypatch.setattr(upkeep, "LOGS_IN_A_PIECE", 1)
+    monkeypatch.setattr(log_maintenance, "LOGS_IN_A_PIECE", 1)
     manager = managers.start({"segment.bytes": 200})
     log = filled(manager, 20)
     put(manager.create(OTHER), "one")
     log.flush()
     log.delete_records(4)
-    assert run_with(manager.upkeep.checkpoint(name), piece, made_again(manager))
+    assert run_with(manager.maintenance.checkpoint(name), piece, made_again(manager))
     said = read_offset_checkpoint(managers.disk, str(managers.directory / name))
     assert said.get(VISITS, 0) <= {RECOVERY_POINTS: 5, LOG_STARTS: 0, HIGH_WATERMARKS: 6}[name]
     again = managers.after_crash({"segment.bytes": 200}, tmp_path / "copy").logs[VISITS]
@@ -198,11 +198,11 @@ def test_checkpoint_says_nothing_of_the_topic_that_was_made_again_while_it_was_g
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
 def test_checkpoint_leaves_out_a_topic_that_was_deleted_while_it_was_gathered(managers, monkeypatch, name):
-    monkeypatch.setattr(upkeep, "LOGS_IN_A_PIECE", 1)
+    monkeypatch.setattr(log_maintenance, "LOGS_IN_A_PIECE", 1)
     manager = managers.start(SHORT)
     filled(manager).delete_records(3)
     put(manager.create(OTHER), "one")
-    assert run_with(manager.upkeep.checkpoint(name), 1, lambda: manager.delete(VISITS))
+    assert run_with(manager.maintenance.checkpoint(name), 1, lambda: manager.delete(VISITS))
     assert "visits" not in (managers.directory / name).read_text()
 
 
@@ -225,12 +225,12 @@ def test_topic_that_goes_while_dirty_logs_are_looked_for_is_left_out(managers, e
 
 
 def late_epochs(log: Log) -> None:
-    log.write_epochs_aside(["9 9"])
+    log.write_epochs_in_background(["9 9"])
 
 
 LATE = {
     "flush": Log.flush,
-    "flush aside": Log.flush_aside,
+    "flush aside": Log.flush_in_background,
     "flush before an answer": Log.flush_before_answer,
     "epochs": late_epochs,
     "epoch of a leader": lambda log: log.assign_epoch(9),
@@ -303,17 +303,17 @@ def test_second_try_for_the_epochs_of_a_deleted_topic_does_not_reach_its_success
     tasks: list[Callable[[], None]] = []
     manager.scheduler = BackgroundScheduler(managers.clock, tasks.append)
     log = manager.create(VISITS)
-    manager.scheduler.settle()
+    manager.scheduler.wait()
     managers.disk.full = "leader-epoch-checkpoint"
     log.append_as_leader(produced(), leader_epoch=7)
-    manager.scheduler.settle()
+    manager.scheduler.wait()
     manager.delete(VISITS)
     managers.disk.full = "nothing"
     manager.create(VISITS).append_as_leader(produced(), leader_epoch=2)
-    manager.scheduler.settle()
+    manager.scheduler.wait()
     managers.clock.advance(10_000)
     manager.scheduler.run_due()
-    manager.scheduler.settle()
+    manager.scheduler.wait()
     manager.scheduler.stop()
     assert (managers.directory / "visits-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n2 0\n"
     assert not manager.offline
@@ -346,7 +346,7 @@ def test_topic_made_again_starts_at_zero_also_after_a_crash(managers, tmp_path, 
     manager.clean()
     if is_checkpointed:
         for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
-            list(manager.upkeep.checkpoint(name))
+            list(manager.maintenance.checkpoint(name))
     manager.delete(VISITS) if how == "delete" else manager.set_aside(VISITS)
     for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS):
         path = managers.directory / name
@@ -382,16 +382,16 @@ def test_checkpoints_without_a_deleted_topic_are_written_before_its_name_is_used
     log = manager.create(VISITS)
     put(log, *(f"old{number}" for number in range(20)))
     log.delete_records(16)
-    list(manager.upkeep.checkpoint(LOG_STARTS))
-    manager.scheduler.settle()
+    list(manager.maintenance.checkpoint(LOG_STARTS))
+    manager.scheduler.wait()
     made_again(manager)()
     put(manager.logs[VISITS], *(f"more{number}" for number in range(20)))
     again = managers.after_crash({}, tmp_path / "copy").logs[VISITS]
     assert (again.start_offset, again.end_offset) == (0, 26)
     for task in posted:
         task()
-    manager.scheduler.settle()
-    list(manager.upkeep.checkpoint(HIGH_WATERMARKS))
+    manager.scheduler.wait()
+    list(manager.maintenance.checkpoint(HIGH_WATERMARKS))
     manager.scheduler.stop()
     assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n1\nvisits 0 26\n"
 
@@ -402,16 +402,16 @@ def test_topic_of_many_partitions_that_goes_is_taken_out_of_the_checkpoints_a_fe
     names = [TopicPartition("visits", number) for number in range(200)]
     for name in names:
         put(manager.create(name), "one")
-    list(manager.upkeep.checkpoint(HIGH_WATERMARKS))
+    list(manager.maintenance.checkpoint(HIGH_WATERMARKS))
     manager.scheduler = scheduler = SlowScheduler(managers.clock)
     for name in names[:100]:
         manager.delete(name)
     assert len(scheduler.waiting) == 1
-    scheduler.settle()
+    scheduler.wait()
     for name in names[100:]:
         manager.delete(name)
     assert len(scheduler.waiting) == 1
-    scheduler.settle()
+    scheduler.wait()
     assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n0\n"
 
 

@@ -186,7 +186,7 @@ def test_a_deleted_partition_is_renamed_at_once_and_gone_after_the_delay(tmp_pat
     (renamed,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
     assert renamed.startswith("page_visits-0.") and renamed.endswith("-delete")
     clock.advance(60_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
     manager.shutdown()
 
@@ -199,7 +199,7 @@ def test_a_partition_that_is_set_aside_is_kept_and_not_loaded_again(tmp_path):
     assert kept.name.startswith("page_visits-0.") and kept.name.endswith("-stray")
     assert manager.create(PAGE_VISITS).end_offset == 0
     clock.advance(60_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     manager.shutdown()
     manager = make_manager(tmp_path, clock=clock)
     assert manager.create(PAGE_VISITS).end_offset == 0
@@ -215,7 +215,7 @@ def test_a_delete_directory_left_by_a_crash_is_removed_after_the_delay(tmp_path)
     clock = ManualClock(NOW)
     manager = make_manager(tmp_path, clock=clock)
     clock.advance(60_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert not doomed.exists()
     manager.shutdown()
 
@@ -227,9 +227,9 @@ def test_old_segments_go_with_the_retention_pass(tmp_path):
     log = manager.create(PAGE_VISITS)
     put(log, b"one", b"two", b"three")
     clock.advance(400_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     clock.advance(400_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert (log.start_offset, len(log.segments)) == (3, 1)
     with pytest.raises(OffsetOutOfRange):
         log.read(0)
@@ -242,7 +242,7 @@ def test_the_log_start_checkpoint_names_only_partitions_whose_start_is_inside_a_
     put(first, b"a", b"b", b"c")
     put(second, b"a")
     first.delete_records(2)
-    list(manager.upkeep.checkpoint(LOG_STARTS))
+    list(manager.maintenance.checkpoint(LOG_STARTS))
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
     manager.shutdown()
     again = make_manager(tmp_path)
@@ -256,9 +256,9 @@ def test_checkpoints_are_written_when_their_time_has_come(tmp_path):
     log = manager.create(PAGE_VISITS)
     put(log, b"a", b"b")
     log.flush()
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     clock.advance(60_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\npage_visits 0 2\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\npage_visits 0 2\n"
     manager.shutdown()
@@ -275,16 +275,16 @@ def test_producers_expire_and_high_watermarks_are_written_from_the_start_the_res
     )
     log = manager.create(PAGE_VISITS)
     log.append(idempotent(0))
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     clock.advance(1000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert log.producers.is_empty
     clock.advance(4000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     names = {path.name for path in (tmp_path / "data").iterdir()}
     assert "replication-offset-checkpoint" in names and "recovery-point-offset-checkpoint" not in names
     clock.advance(25_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert (tmp_path / "data" / "recovery-point-offset-checkpoint").exists(), "log.initial.task.delay.ms is over"
     manager.shutdown()
 
@@ -296,10 +296,10 @@ def test_a_log_whose_flush_time_has_come_is_flushed(tmp_path):
     )
     log = manager.create(PAGE_VISITS)
     put(log, b"a")
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert log.recovery_point == 0
     clock.advance(40_000)
-    list(manager.upkeep.pieces())
+    list(manager.maintenance.pieces())
     assert log.recovery_point == 1
     manager.shutdown()
 

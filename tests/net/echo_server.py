@@ -75,7 +75,7 @@ class EchoServer:
             self.server.loop.later(0.05, lambda: self.answer(request, frame))
         elif word in (b"aside", b"hasty"):
             self.server.loop.later(0.05 if word == b"aside" else 0.01, lambda: self.answer(request, frame))
-            request.let_go()
+            request.read_ahead()
         elif word == b"box":
             self.box.append((request, frame))
             if len(self.box) == 1:

@@ -75,7 +75,7 @@ def test_without_descriptors_new_connections_wait_and_the_loop_does_not_spin(cap
         # Two refusals, the connection, and perhaps the look whether there is another one.
         assert trouble.tries <= 4
         client.close()
-    assert "Too many open files; new connections wait" in caplog.text
+    assert "Too many open files; not accepting new connections" in caplog.text
 
 
 def test_peer_that_was_gone_before_it_was_accepted_is_passed_over():

@@ -24,13 +24,13 @@ class World:
         self.taken = 0
         self.busy = BusyPoll(self, lambda: self.now, lambda: self.taken)  # type: ignore[arg-type]
 
-    def poll(self, patience: float) -> list[tuple[int, int]]:
-        self.asked.append(patience)
+    def poll(self, wait_seconds: float) -> list[tuple[int, int]]:
+        self.asked.append(wait_seconds)
         self.now += self.step
         return self.finds.pop(0) if self.finds else READABLE
 
-    def wait(self, patience: float = 30.0) -> list[tuple[int, int]]:
-        return self.busy.poll(patience, self.now)
+    def wait(self, wait_seconds: float = 30.0) -> list[tuple[int, int]]:
+        return self.busy.poll(wait_seconds, self.now)
 
     def warm(self) -> None:
         for _ in range(SHORT_WAITS):

@@ -106,8 +106,10 @@ def start_of(frame: bytes, size: int) -> bytes:
     return (struct.pack(">i", len(frame)) + frame)[: 4 + size]
 
 
-def starved(server: EchoServer) -> int:
-    return sum(channel.is_starved for processor in server.server.processors for channel in list(processor.channels.values()))
+def paused_for_memory(server: EchoServer) -> int:
+    return sum(
+        channel.is_paused_for_memory for processor in server.server.processors for channel in list(processor.channels.values())
+    )
 
 
 @contextmanager
@@ -133,7 +135,7 @@ def test_large_requests_are_completed_one_after_the_other_while_there_is_no_memo
         first.socket.sendall(LARGE[MB // 2 : MB])
         until(lambda: pool.used == MB // 2 + 4 + MB + 4)
         second.socket.sendall(LARGE[MB // 2 : MB])
-        until(lambda: starved(server) == 1)
+        until(lambda: paused_for_memory(server) == 1)
         assert server.handled == []
         first.socket.sendall(LARGE[MB:])
         assert first.read() == LARGE
@@ -204,11 +206,11 @@ def test_connection_that_goes_away_while_it_waits_is_noticed(pooled):
         first.socket.sendall(b"x")
         until(lambda: server.server.memory.finisher is not None)
         second.socket.sendall(b"x")
-        until(lambda: starved(server) == 1)
+        until(lambda: paused_for_memory(server) == 1)
         # An abortive close: the kernel reports it whatever was asked for.
         second.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         second.close()
-        until(lambda: starved(server) == 0)
+        until(lambda: paused_for_memory(server) == 0)
         first.socket.sendall(LARGE[MB // 2 + 1 :])
         assert first.read() == LARGE
         assert server.handled == [LARGE]

@@ -12,7 +12,7 @@ def test_fence_is_down_while_turns_are_taken():
     fence = Fence(turns.monotonic, turns, 6.0, asked.append)
     fence.start()
     turns.advance(60)
-    assert not fence.is_raised()
+    assert not fence.is_fenced()
     assert not asked
 
 
@@ -22,13 +22,13 @@ def test_gap_longer_than_the_session_raises_it_until_zookeeper_answers():
     fence = Fence(turns.monotonic, turns, 6.0, asked.append)
     fence.start()
     turns.now += 6.5  # nothing ran
-    assert fence.is_raised()
+    assert fence.is_fenced()
     assert len(asked) == 1
     turns.advance(10)
-    assert fence.is_raised()
+    assert fence.is_fenced()
     assert len(asked) == 1
     asked[0]()
-    assert not fence.is_raised()
+    assert not fence.is_fenced()
 
 
 def test_gap_shorter_than_the_session_does_not():
@@ -37,5 +37,5 @@ def test_gap_shorter_than_the_session_does_not():
     fence = Fence(turns.monotonic, turns, 6.0, asked.append)
     fence.start()
     turns.now += 5.9
-    assert not fence.is_raised()
+    assert not fence.is_fenced()
     assert not asked

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from milepost.broker.apis import list_offsets
+from milepost.broker.requests import list_offsets
 from milepost.broker.slices import at_once
 from milepost.protocol.messages import ListOffsetsRequest
 from tests.log.making import produced
-from tests.replica.test_roles import NAME, World, world  # noqa: F401  (a fixture)
+from tests.replica.test_leader_and_isr import NAME, World, world  # noqa: F401  (a fixture)
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3
 CONSUMER, FOLLOWER, TOOL = -1, 2, -2

@@ -154,13 +154,13 @@ class SimulatedBroker:
     def _registered(self) -> None:
         self.world.note(f"{self.name} is registered with epoch {self.broker.member.broker_epoch}")
         if self._early is not None:
-            self.broker.membership.begin()
+            self.broker.membership.start_timers()
             early, self._early = self._early, None  # type: ignore[assignment]
             for task in early:
                 task()
 
     def _upkeep(self) -> None:
-        list(self.broker.logs.upkeep.pieces())
+        list(self.broker.logs.maintenance.pieces())
         if self.broker.member.failure is not None and self._early is not None:
             self._ends(self.process, self.broker.member.failure)
         self.process.later(UPKEEP_SECONDS, self._upkeep)
@@ -199,7 +199,7 @@ class SimulatedBroker:
             if not process.is_alive:
                 return
             self.world.note(f"{self.name} has stopped")
-            broker.link.close()
+            broker.controller_channel.close()
             broker.fetchers.close()
             broker.fence.stop()
             broker.logs.shutdown()
@@ -209,7 +209,7 @@ class SimulatedBroker:
             self.network.died(process)
             self.disk = after_crash(self.disk, self.world.random, is_power_failure=False)
 
-        process.run(lambda: broker.leaving.leave(stopped, broker.config))
+        process.run(lambda: broker.controlled_shutdown.start(stopped, broker.config))
 
     def partition(self, name: TopicPartition) -> Partition | None:
         return self.broker.replicas.partition(name) if self.is_up else None

@@ -184,7 +184,7 @@ class Cluster:
                 partition = broker.partition(name)
                 if broker.broker_id not in assignment.replicas:
                     # One that was away when its replica was moved keeps it, as in Kafka: nobody tells it. It must not lead.
-                    if partition is not None and partition.fault() == 0:
+                    if partition is not None and partition.unavailable_error() == 0:
                         found.append(f"{name}: {broker.name} still leads it")
                     continue
                 if partition is None:

@@ -55,7 +55,7 @@ class SimulatedRequest:
     def keep_frame(self) -> None:
         """It has one of its own."""
 
-    def let_go(self) -> None:
+    def read_ahead(self) -> None:
         """As every request here is."""
 
     def no_response(self) -> None:

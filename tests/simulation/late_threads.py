@@ -11,7 +11,7 @@ from milepost.clock import ManualClock
 from milepost.errors import MilepostError
 from milepost.log.cleaning.cleanable import LogToClean
 from milepost.log.cleaning.cleaner import CleaningAborted
-from milepost.log.maintenance.scheduler import Lane, Scheduler, Task
+from milepost.log.maintenance.scheduler import Scheduler, Task, WorkQueue
 from milepost.log.manager import LogManager
 from tests.waiting import PATIENCE
 
@@ -23,17 +23,19 @@ class LateThreads(Scheduler):
 
     def __init__(self, clock: ManualClock):
         super().__init__(clock)
-        self._lanes: dict[Lane, list[Task]] = {lane: [] for lane in Lane}
+        self._work_queues: dict[WorkQueue, list[Task]] = {work_queue: [] for work_queue in WorkQueue}
         self._unfinished = 0
         self.ends: list[Task] = []
         self.posted: list[Task] = []
 
-    def soon(self, task: Task) -> None:
+    def next_pass(self, task: Task) -> None:
         self.posted.append(task)
 
-    def aside(self, work: Callable[[], Any], then: Callable[[Any], None], failed: Any, lane: Lane = Lane.METADATA) -> None:
+    def in_background(
+        self, work: Callable[[], Any], then: Callable[[Any], None], failed: Any, work_queue: WorkQueue = WorkQueue.METADATA
+    ) -> None:
         if not self.is_background:
-            super().aside(work, then, failed, lane)
+            super().in_background(work, then, failed, work_queue)
             return
 
         def do() -> None:
@@ -46,11 +48,11 @@ class LateThreads(Scheduler):
                 self.ends.append(lambda: then(result))
 
         self._unfinished += 1
-        self._lanes[lane].append(do)
+        self._work_queues[work_queue].append(do)
 
-    def work(self, lane: Lane) -> None:
-        if self._lanes[lane]:
-            self._lanes[lane].pop(0)()
+    def work(self, work_queue: WorkQueue) -> None:
+        if self._work_queues[work_queue]:
+            self._work_queues[work_queue].pop(0)()
 
     def end(self) -> None:
         if self.ends:
@@ -58,10 +60,10 @@ class LateThreads(Scheduler):
             with suppress(MilepostError):  # as in a broker: whoever failed has said so
                 self.ends.pop(0)()
 
-    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         while self._unfinished and not is_enough():
-            for lane in Lane:
-                self.work(lane)
+            for work_queue in WorkQueue:
+                self.work(work_queue)
             self.end()
 
 

@@ -94,7 +94,7 @@ def measure_broker(count: int = 1000) -> tuple[float, float]:
             for number in range(count)
         ]
         topic = LeaderAndIsrRequest.TopicState(topic_name="t", topic_id=topic_id, partition_states=states)
-        return timed("LeaderAndIsr", LeaderAndIsrRequest(topic_states=[topic]), broker.broker.roles.lead_and_follow)
+        return timed("LeaderAndIsr", LeaderAndIsrRequest(topic_states=[topic]), broker.broker.leader_and_isr.lead_and_follow)
 
     def news() -> float:
         state = UpdateMetadataRequest.TopicState.PartitionState

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.cluster.controller.controller import Controller
-from milepost.cluster.controller.office import ControllerSettings
+from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.election import Elected, elect
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.zookeeper import znodes

@@ -32,7 +32,7 @@ from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, R
 from milepost.log.epochs import FILE_NAME as EPOCHS
 from milepost.log.epochs import LeaderEpochCache
 from milepost.log.log import Log
-from milepost.log.maintenance.scheduler import Lane, Task
+from milepost.log.maintenance.scheduler import Task, WorkQueue
 from milepost.log.manager import LogManager
 from milepost.log.retention import delete_old_segments
 from milepost.record.batch import RecordBatch
@@ -86,7 +86,7 @@ class StorageRun:
         self.manager.scheduler = self.threads
         for log in self.manager.logs.values():
             log.scheduler = self.threads
-            log.epochs.write_aside = log.write_epochs_aside
+            log.epochs.write_in_background = log.write_epochs_in_background
             log.update_high_watermark(log.end_offset)
             if log.partition not in self.written:
                 self.written[log.partition] = self._as_found(log)
@@ -110,7 +110,7 @@ class StorageRun:
         self.manager.cleaner.abort_all()
         while self.cleaning is not None:
             self.clean()
-        self.threads.settle()
+        self.threads.wait()
         self.threads.is_background = False
         self.manager.shutdown()
         self._end(self.disk.state())
@@ -220,7 +220,7 @@ class StorageRun:
             log, offset = self.random.choice(self.gone), self.random.randrange(20)
             late: list[Task] = [
                 log.flush,
-                log.flush_aside,
+                log.flush_in_background,
                 log.roll,
                 lambda: log.append_as_leader(build_batch([Record(0, self.clock.now_ms(), b"late", b"late")])),
                 lambda: log.assign_epoch(self._next_number()),
@@ -245,15 +245,20 @@ class StorageRun:
     def flush(self) -> None:
         log = self.any_log()
         if log is not None:
-            log.flush_aside()
+            log.flush_in_background()
 
     def pass_on(self) -> None:
-        """The next piece of housekeeping."""
+        """The next piece of maintenance."""
         if next(self.passing, self) is self:
-            upkeep = self.manager.upkeep
+            maintenance = self.manager.maintenance
             name = self.random.choice((RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS))
             self.passing = self.random.choice(
-                (*[upkeep.retain] * 2, upkeep.flush_due, lambda: upkeep.checkpoint(name), *[self._look_for_dirty_logs] * 2)
+                (
+                    *[maintenance.retain] * 2,
+                    maintenance.flush_due,
+                    lambda: maintenance.checkpoint(name),
+                    *[self._look_for_dirty_logs] * 2,
+                )
             )()
 
     def _look_for_dirty_logs(self) -> Iterator[None]:
@@ -273,7 +278,7 @@ class StorageRun:
             self.manager.cleaner.cleaned(cleaning.work, cleaning.outcome, self.manager.write_cleaner_offset)
 
     def work_aside(self) -> None:
-        self.threads.work(self.random.choice(list(Lane)))
+        self.threads.work(self.random.choice(list(WorkQueue)))
 
     def hear(self) -> None:
         self.threads.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cluster import settings
+from milepost.cluster.zookeeper import entity_configs
 from tests.simulation.cluster import Cluster
 
 VERIFICATION = "transaction.partition.verification.enable"
@@ -18,7 +18,7 @@ def test_verification_of_transactions_that_is_turned_off_is_not_done_for_the_nex
     cluster.world.run(cluster.world.now + 3)
     broker = started.broker
     assert broker.logs.verifies_transactions
-    broker.member.run(settings.write(entity, {VERIFICATION: "false"}), lambda stored: None, lambda: None)
+    broker.member.run(entity_configs.write(entity, {VERIFICATION: "false"}), lambda stored: None, lambda: None)
     cluster.world.run(cluster.world.now + 3)
     assert broker.config.transaction_partition_verification_enable is False
     assert broker.logs.verifies_transactions is False

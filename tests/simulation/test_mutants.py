@@ -20,8 +20,8 @@ from milepost.cluster.zookeeper.operations import ANY_VERSION, Check, Create, Ex
 from milepost.log.flushing import FlushableLog
 from milepost.log.producer_state.producer_entry import ProducerAppend
 from milepost.replica.following import Following
+from milepost.replica.leader_and_isr import LeaderAndIsrHandler
 from milepost.replica.leadership import Leadership
-from milepost.replica.roles import Roles
 from tests.simulation.__main__ import guarded_run
 
 MOST_SEEDS = 300
@@ -54,14 +54,14 @@ def follows_without_cutting(patch: pytest.MonkeyPatch) -> None:
 
 
 def leads_when_told_to_follow(patch: pytest.MonkeyPatch) -> None:
-    right = Roles._take_role
+    right = LeaderAndIsrHandler._take_role
 
-    def take_role(self: Roles, partition: Any, state: Any) -> None:
+    def take_role(self: LeaderAndIsrHandler, partition: Any, state: Any) -> None:
         if state.leader_epoch % 2:
             state.leader = self.broker_id
         right(self, partition, state)
 
-    patch.setattr(Roles, "_take_role", take_role)
+    patch.setattr(LeaderAndIsrHandler, "_take_role", take_role)
 
 
 def is_controller_in_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -120,15 +120,15 @@ def decides_when_deposed(patch: pytest.MonkeyPatch) -> None:
 
 
 def obeys_orders_of_any_age(patch: pytest.MonkeyPatch) -> None:
-    right = Roles._become
+    right = LeaderAndIsrHandler._become
 
-    def become(self: Roles, name: Any, topic_id: bytes, state: Any) -> int:
+    def become(self: LeaderAndIsrHandler, name: Any, topic_id: bytes, state: Any) -> int:
         partition = self.replicas.partitions.get(name)
         if partition is not None:
             partition.leader_epoch = -1
         return right(self, name, topic_id, state)
 
-    patch.setattr(Roles, "_become", become)
+    patch.setattr(LeaderAndIsrHandler, "_become", become)
 
 
 def forgets_what_a_producer_sent(patch: pytest.MonkeyPatch) -> None:

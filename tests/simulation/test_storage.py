@@ -1,4 +1,4 @@
-"""Logs, their housekeeping and failing directories from many seeds; and managers with one thing wrong with them, which must be noticed."""
+"""Logs, their maintenance and failing directories from many seeds; and managers with one thing wrong with them, which must be noticed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from milepost.log.cleaning import cleaner_manager
 from milepost.log.ending import EndingLog
 from milepost.log.flushing import FlushableLog
 from milepost.log.log import Log
-from milepost.log.maintenance import log_maintenance as upkeep
-from milepost.log.maintenance.log_maintenance import Upkeep
+from milepost.log.maintenance import log_maintenance
+from milepost.log.maintenance.log_maintenance import LogMaintenance
 from milepost.log.manager import LogManager
 from milepost.log.retention import delete_old_segments
 from tests.simulation.storage import StorageRun
@@ -29,7 +29,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch):
     """A pause after every log: here there are four."""
-    monkeypatch.setattr(upkeep, "LOGS_IN_A_PIECE", 1)
+    monkeypatch.setattr(log_maintenance, "LOGS_IN_A_PIECE", 1)
     monkeypatch.setattr(cleaner_manager, "LOGS_IN_A_PIECE", 1)
 
 
@@ -61,7 +61,7 @@ def logs_that_are_gone_go_on(patch: pytest.MonkeyPatch) -> None:
         return iter([log for log in self.logs.values() if not log.is_failed])
 
     patch.setattr(LogManager, "online", online)
-    patch.setattr(EndingLog, "begin_taking_away", EndingLog.settle)
+    patch.setattr(EndingLog, "begin_taking_away", EndingLog.finish_background_work)
     patch.setattr(EndingLog, "taken_away", lambda self, directory: self.close_handles())
 
 
@@ -72,7 +72,7 @@ def nobody_comes_late(patch: pytest.MonkeyPatch) -> None:
 
 def only_retention_is_late(patch: pytest.MonkeyPatch) -> None:
     nobody_comes_late(patch)
-    patch.setattr(Upkeep, "flush_due", lambda self: iter(()))
+    patch.setattr(LogMaintenance, "flush_due", lambda self: iter(()))
     patch.setattr(StorageRun, "elect", lambda self: None)
 
 
@@ -83,7 +83,7 @@ def a_retention_pass_ends_the_broker(patch: pytest.MonkeyPatch) -> None:
 
     logs_that_are_gone_go_on(patch)
     only_retention_is_late(patch)
-    patch.setattr(upkeep, "retain", retain)
+    patch.setattr(log_maintenance, "retain", retain)
     patch.setattr(cleaner_manager, "retain", retain)
 
 
@@ -98,7 +98,7 @@ def late_flushes_end_the_directory(patch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoints_speak_of_logs_that_are_gone(patch: pytest.MonkeyPatch) -> None:
-    def gather(self: Upkeep, directory: Any, offset_of: Any) -> Any:
+    def gather(self: LogMaintenance, directory: Any, offset_of: Any) -> Any:
         offsets = {}
         for log in self._manager.logs_in(directory):
             offset = offset_of(log)
@@ -107,20 +107,20 @@ def checkpoints_speak_of_logs_that_are_gone(patch: pytest.MonkeyPatch) -> None:
             yield
         return offsets
 
-    patch.setattr(Upkeep, "_gather", gather)
+    patch.setattr(LogMaintenance, "_gather", gather)
 
 
 def epochs_are_written_when_there_is_room_again(patch: pytest.MonkeyPatch) -> None:
     """Whether or not the log has been deleted since."""
 
-    def write_epochs_aside(self: Any, lines: list[str]) -> None:
+    def write_epochs_in_background(self: Any, lines: list[str]) -> None:
         def failed(error: OSError) -> None:
             if error.errno in DISK_FULL:
                 self.scheduler.later(1000, self.epochs.rewrite)
 
-        self.aside(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
+        self.in_background(lambda: self.epochs.write_lines(lines), lambda _: None, failed)
 
-    patch.setattr(FlushableLog, "write_epochs_aside", write_epochs_aside)
+    patch.setattr(FlushableLog, "write_epochs_in_background", write_epochs_in_background)
     patch.setattr(EndingLog, "taken_away", lambda self, directory: self.close_handles())
     nobody_comes_late(patch)
 
@@ -130,8 +130,8 @@ def cuts_do_not_ask_the_cleaner(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletion_leaves_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Upkeep, "forget", lambda self, directory, partition: None)
-    patch.setattr(Upkeep, "ensure_unnamed", lambda self, directory, partition: None)
+    patch.setattr(LogMaintenance, "forget", lambda self, directory, partition: None)
+    patch.setattr(LogMaintenance, "ensure_unnamed", lambda self, directory, partition: None)
 
 
 def epochs_without_room_are_lost(patch: pytest.MonkeyPatch) -> None:

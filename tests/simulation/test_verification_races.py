@@ -53,7 +53,7 @@ class Transactor(Client):
         assert state is not None
         self.leader = state.leader
 
-    def begin(self) -> None:
+    def start_timers(self) -> None:
         topic = AddPartitionsToTxnRequest.V3AndBelowTopic(name=NAME.topic, partitions=[NAME.partition])
         add = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
@@ -77,7 +77,7 @@ class Transactor(Client):
 
     def play(self) -> None:
         """The word is held back until the marker is there."""
-        self.begin()
+        self.start_timers()
         leader = self.cluster.brokers[self.leader].broker
         held: list[Callable[[], None]] = []
         coordinators = leader.topology.coordinators
@@ -96,7 +96,7 @@ class Transactor(Client):
         """Transactions that are aborted without waiting for their first batch. Whether one of them stays open."""
         network, brokers = self.cluster.network, self.cluster.brokers
         for number in range(ROUNDS):
-            self.begin()
+            self.start_timers()
             network.lagging[brokers[self.coordinator].name, brokers[self.leader].name] = random.choice((0.1, 0.5, 1.5))
             self.send()
             self.town.run(random.uniform(0, 0.2))

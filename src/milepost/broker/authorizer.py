@@ -3,7 +3,7 @@
 There is no setting for one yet: a broker that is alone or in a cluster lets everybody do everything, an attached one denies what writes. A
 denial is Kafka's error of the resource: 29 for a topic, 30 for a group, 31 for the cluster, 53 for a transactional id.
 
-Where nobody is ever denied anything nobody is asked, so that it costs nothing. Produce requests are remembered by their connection only
+An authorizer that never denies is not asked, so that it costs nothing. Produce requests are remembered by their connection only
 there; of fetches a connection knows what it was allowed to read, in one generation of the rules.
 """
 
@@ -46,7 +46,7 @@ ERRORS = {
 
 
 class Access(NamedTuple):
-    """What somebody wants to do to what."""
+    """An operation on a resource."""
 
     operation: Operation
     resource_type: ResourceType
@@ -61,7 +61,7 @@ class Denial(NamedTuple):
 class Authorizer(Protocol):
     @property
     def allows_everything(self) -> bool:
-        """To everybody, always: nobody needs to ask."""
+        """Always, for every client: it need not be asked."""
 
     @property
     def generation(self) -> int:
@@ -80,7 +80,7 @@ class AllowEverybody:
 
 
 class ReadOnly:
-    """Of attached directories: whoever asks may only read. Groups are kept in memory, so their members are not writers."""
+    """Of attached directories: clients may only read. Groups are kept in memory, so their members are not writers."""
 
     allows_everything = False
     generation = 0

@@ -75,7 +75,7 @@ class Broker:
     write_markers: WriteMarkers
     coordinators: Coordinators
     membership: Membership
-    taken_over: list[str]
+    adopted: list[str]
     """Topics that were found on disk, and that nobody had written down."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Broker:
             config.milepost_fetch_session_cache_partitions,
         )
         self.request_metrics = RequestMetricsTable()
-        self.server, self.loop, self.housekeeping, self.record_examiner = make_ground(config, self.dispatcher.handle, logs)
+        self.server, self.loop, self.maintenance, self.record_examiner = make_ground(config, self.dispatcher.handle, logs)
         self.metrics_endpoint: MetricsEndpoint | None = None
         if config.milepost_metrics_port is not None:
             with self.abandoned_if_it_fails():
@@ -116,7 +116,7 @@ class Broker:
         try:
             yield
         except BaseException:
-            self.housekeeping.stop()
+            self.maintenance.stop()
             self.server.shutdown()
             if self.metrics_endpoint is not None:
                 self.metrics_endpoint.close()
@@ -165,7 +165,7 @@ class Broker:
     # Addresses.
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """What clients of a listener are told to connect to."""
+        """The advertised address of a listener."""
         for entry in self.config.advertised_listeners or ():
             told = parse_listener(entry)
             if told.name == listener:

@@ -8,25 +8,25 @@ from milepost.broker.parts import Parts
 
 if TYPE_CHECKING:
     from milepost.cluster.controller.controller import Controller
-    from milepost.cluster.member import Member
-    from milepost.cluster.told import ToldCluster
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.protocol.messages import UpdateMetadataRequest
     from milepost.replica.broker_proof import BrokerProof
+    from milepost.replica.leader_and_isr import LeaderAndIsrHandler
     from milepost.replica.replication_quota import ReplicationQuotas
-    from milepost.replica.roles import Roles
 
 
 class ClusterParts(Parts, Protocol):
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
     @property
     def broker_listeners(self) -> set[str]: ...
     @property
     def proof(self) -> BrokerProof: ...
     @property
-    def member(self) -> Member: ...
+    def member(self) -> ClusterMember: ...
     @property
-    def roles(self) -> Roles: ...
+    def leader_and_isr(self) -> LeaderAndIsrHandler: ...
     @property
     def replication_quotas(self) -> ReplicationQuotas: ...
     @property

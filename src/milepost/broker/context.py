@@ -85,7 +85,7 @@ class Context:
         try:
             pieces = frames.gather_response(self.api_key, self.version, self.correlation_id, response)
         except MilepostError:
-            # A bug of ours, and not one to let out: whoever answers later is a timer, or another client's request.
+            # A bug in the broker, and not one to raise from here: a later answer is given by a timer, or in another client's request.
             logger.exception("the answer to API %d version %d cannot be written", self.api_key, self.version)
             self.close("the answer could not be written; the log of the broker says why")
             return
@@ -121,9 +121,9 @@ class Context:
     def no_response(self) -> None:
         self.request.no_response()
 
-    def let_go(self) -> None:
+    def read_ahead(self) -> None:
         """Read the connection on before this request is answered; answers stay in order."""
-        self.request.let_go()
+        self.request.read_ahead()
 
     def close(self, reason: str) -> None:
         self.request.close(reason)

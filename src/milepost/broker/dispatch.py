@@ -1,10 +1,10 @@
 """From a frame to its handler and back: header, version, body, answer.
 
-Which APIs are served is the listing of `broker/apis`; a module there is imported when its API is first asked for. What only brokers and
+Which APIs are served is the listing of `broker/requests`; a module there is imported when its API is first asked for. What only brokers and
 controllers say to each other is served in a cluster, on the listeners that are for them, from connections that have proven
-to be a broker's (`replica/broker_proof`); from anybody else it is refused with 31, as by a broker that is alone.
-What cannot be answered (an API or a version that is not known, a body that does not parse) closes the connection, as
-in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
+to be a broker's (`replica/broker_proof`); from other connections it is refused with CLUSTER_AUTHORIZATION_FAILED (31), as by a
+broker without a cluster. What cannot be answered (an API or a version that is not known, a body that does not parse) closes the
+connection, as in Kafka: without the schema there is no way to say so. ApiVersions alone is always answered, in version 0 if need be,
 because that is how a client finds out.
 
 A request of more than a few hundred elements is decoded in slices, and one that took more than a slice is answered in slices
@@ -24,7 +24,7 @@ from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from milepost.broker import apis, inter_broker
+from milepost.broker import inter_broker, requests
 from milepost.broker.authorizer import Authorizer
 from milepost.broker.context import Context
 from milepost.broker.produce.frames import ProduceFrames
@@ -56,7 +56,7 @@ def module_name(api: Api) -> str:
 @cache
 def handled_apis() -> dict[int, Api]:
     """All that have a handler."""
-    present = {module.name for module in pkgutil.iter_modules(apis.__path__)}
+    present = {module.name for module in pkgutil.iter_modules(requests.__path__)}
     return {api.key: api for api in BY_NAME.values() if module_name(api) in present}
 
 
@@ -157,7 +157,7 @@ class Dispatcher:
         return handler
 
     def import_handler(self, api: Api) -> ApiHandler:
-        handler: ApiHandler = import_module(f"milepost.broker.apis.{module_name(api)}").handle
+        handler: ApiHandler = import_module(f"milepost.broker.requests.{module_name(api)}").handle
         if api.key in inter_broker.SERVED_IN_A_CLUSTER:
             assert self._cluster_parts is not None, "it is served in a cluster alone"
             handler = partial(handler, broker=self._cluster_parts)
@@ -176,13 +176,13 @@ class Dispatcher:
         return self.broker.request_metrics.meter(api.name, version, "FetchFollower" if is_follower(body) else "FetchConsumer")
 
     def _is_forged(self, header: headers.RequestHeader, request: Request) -> bool:
-        """A version that only brokers send each other, from somebody who is none of the cluster's."""
+        """A version that only brokers send each other, from a connection that is no broker's."""
         return inter_broker.is_between_brokers(header) and not self.broker.topology.peers.is_broker(request.channel)
 
     def _refuse(self, request: Request, header: headers.RequestHeader) -> None:
         if header.api_key == API_VERSIONS:
             # In version 0, which every client reads: 35, and what there is.
-            from milepost.broker.apis import api_versions
+            from milepost.broker.requests import api_versions
 
             response = api_versions.unsupported(self.served)
             request.send([frames.encode_response(API_VERSIONS, 0, header.correlation_id, response)])

@@ -6,7 +6,7 @@
                                              its own and partitions are added on the way (KIP-890, part 2)
 
 Clients read the levels in ApiVersions. They are *finalized*: the cluster stores them, with an epoch that every change
-raises, since a client keeps what it was told under the highest epoch. A feature at level 0 is not listed as finalized.
+raises, since a client keeps the levels with the highest epoch. A feature at level 0 is not listed as finalized.
 
 A level goes up with the upgrade type 1, and down with 2 (safe) or 3 (unsafe), which are the same for these features:
 nothing that is stored is lost on the way down.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 if TYPE_CHECKING:
     from milepost.cluster.view import ClusterView
@@ -32,7 +32,7 @@ class InvalidUpdateVersion(MilepostError):
     exit_code = 4
 
 
-@frozen
+@frozen_dataclass
 class Feature:
     name: str
     lowest: int

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from milepost.broker.maintenance import Housekeeping
+from milepost.broker.exclusive_gate import ExclusiveGate, GatedLoop
+from milepost.broker.maintenance import Maintenance
 from milepost.broker.produce.record_examiner import RecordExaminer
-from milepost.broker.turnstile import Turnstile, TurnstileLoop
 from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import Listener, parse_listener
 from milepost.log.maintenance.side_thread import SideThread
@@ -25,7 +25,7 @@ class Ground(NamedTuple):
     server: SocketServer
     loop: Loop
     """That of the server; with a pool of handlers whatever it runs is run in turn."""
-    housekeeping: Housekeeping
+    maintenance: Maintenance
     record_examiner: RecordExaminer
 
 
@@ -35,13 +35,13 @@ MakeGround = Callable[[BrokerConfig, Handler, LogManager], Ground]
 def sockets(config: BrokerConfig, handle: Handler, logs: LogManager) -> Ground:
     settings = server_settings(config)
     clients, control = listeners(config)
-    turnstile = Turnstile(config.control_plane_listener_name) if settings.pooled else None
-    handler = handle if turnstile is None else turnstile.handler(handle)
+    gate = ExclusiveGate(config.control_plane_listener_name) if settings.pooled else None
+    handler = handle if gate is None else gate.handler(handle)
     server = SocketServer(clients, handler, settings, control_listener=control)
-    loop: Loop = server.loop if turnstile is None else TurnstileLoop(server.loop, turnstile)
-    housekeeping = Housekeeping(logs, loop)
-    thread = SideThread("record-examiner", housekeeping.inbox)
-    return Ground(server, loop, housekeeping, RecordExaminer(thread, config.milepost_produce_max_decompressed_bytes))
+    loop: Loop = server.loop if gate is None else GatedLoop(server.loop, gate)
+    maintenance = Maintenance(logs, loop)
+    thread = SideThread("record-examiner", maintenance.inbox)
+    return Ground(server, loop, maintenance, RecordExaminer(thread, config.milepost_produce_max_decompressed_bytes))
 
 
 def listeners(config: BrokerConfig) -> tuple[list[Listener], Listener | None]:

@@ -244,7 +244,7 @@ def added_partitions(request: Any, denial: Denial) -> Any:
 
 
 def committed(request: Any, denial: Denial) -> Any:
-    from milepost.broker.apis.txn_offset_commit import refused  # when somebody is denied it
+    from milepost.broker.requests.txn_offset_commit import refused  # when somebody is denied it
 
     return refused(request, denial.code)
 

@@ -1,4 +1,4 @@
-"""Full garbage collections of a broker's process, put off to moments in which nobody waits.
+"""Full garbage collections of a broker's process, put off to moments in which no request waits.
 
 Python looks for cycles in all objects whenever a quarter more of them have come to stay. With 10,000 partitions that takes hundreds of
 milliseconds in one piece, in the midst of a request. Nearly everything a broker drops goes without it, by counting references, and young

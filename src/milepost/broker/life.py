@@ -37,7 +37,7 @@ class Life(Generic[B]):
             broker.membership.join()
         broker.server.start()
         broker.membership.settle()
-        broker.housekeeping.start()
+        broker.maintenance.start()
         if broker.metrics_endpoint is not None:
             broker.metrics_endpoint.start()
 
@@ -53,7 +53,7 @@ class Life(Generic[B]):
         broker = self.broker
         broker.membership.withdraw()
         broker.record_examiner.stop()
-        broker.housekeeping.stop()
+        broker.maintenance.stop()
         if broker.metrics_endpoint is not None:
             broker.metrics_endpoint.close()
         broker.server.shutdown()
@@ -63,7 +63,7 @@ class Life(Generic[B]):
             broker.membership.keep()
             broker.logs.shutdown()
         else:
-            broker.logs.abandon()  # nobody knows what state they are in: the next start finds out
+            broker.logs.abandon()  # their state is unknown: the next start recovers them
         broker.membership.end()
 
     # On a thread of its own.

@@ -1,14 +1,14 @@
-"""What a broker does for its logs when nobody asks: upkeep and cleaning, without stopping the loop.
+"""Maintenance of a broker's logs: retention, checkpoints and cleaning, without stopping the loop.
 
     on the loop          what touches a log: choosing, renaming, moving offsets. In pieces, a millisecond of them at a time, with a pause
                          after each for requests
-    threads of `Lane`    fsyncs, checkpoints, removal of files
+    threads of `WorkQueue`    fsyncs, checkpoints, removal of files
     log-cleaner thread   one cleaning at a time: reads sealed segments, writes new ones; the loop puts them in place
 
 Threads start with the first work for them. While a cleaning runs, its thread holds Python's lock whenever the kernel is not at work;
 so it is asked to let go of it after half a millisecond instead of five, or each step of a request would wait that long for it.
 
-`stop` aborts the cleaning, finishes what was begun, and leaves the logs to whoever closes them.
+`stop` aborts the cleaning, finishes what was begun, and leaves the logs open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAUSE_SECONDS = 0.004
 SWITCH_SECONDS = 0.0005
 
 
-class Housekeeping:
+class Maintenance:
     def __init__(self, logs: LogManager, loop: Loop):
         self._logs = logs
         self._loop = loop
@@ -61,7 +61,7 @@ class Housekeeping:
 
     def _go_on(self) -> None:
         end = self._loop.monotonic() + PIECES_SECONDS
-        with contained("housekeeping"):
+        with contained("maintenance"):
             for _ in self._pieces:
                 if self._loop.monotonic() >= end:
                     self._timer = self._loop.later(PAUSE_SECONDS, self._go_on)
@@ -69,7 +69,7 @@ class Housekeeping:
         self._timer = self._loop.later(TICK_SECONDS, self._tick)
 
     def _work(self) -> Iterator[None]:
-        yield from self._logs.upkeep.pieces()
+        yield from self._logs.maintenance.pieces()
         if not self._cleaner.unfinished and self._logs.clock.now_ms() >= self._next_look_ms:
             yield from self._look_for_dirty_logs()
 

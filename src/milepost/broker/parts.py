@@ -73,7 +73,7 @@ class Parts(Protocol):
     @property
     def dispatcher(self) -> Dispatching: ...
     def advertised(self, listener: str) -> tuple[str, int]:
-        """What clients of a listener are told to connect to."""
+        """The advertised address of a listener."""
 
     def use_config(self, config: BrokerConfig) -> None: ...
 

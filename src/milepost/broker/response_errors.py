@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable
 
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.protocol.message import Message
 from milepost.protocol.schema import Struct
 
 
-@frozen
+@frozen_dataclass
 class ErrorFields:
     """Of one struct: its own code, and the fields with structs that have some."""
 

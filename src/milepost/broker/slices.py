@@ -6,7 +6,7 @@ response; what it calls is reached by `yield from`.
     yield            a good place to stop. While the slice is younger than SLICE_SECONDS the handler goes on at once; then the loop makes
                      a whole pass, with all sockets that are ready and all timers that are due, before the next slice
     yield subscribe  nothing can be done before something has happened elsewhere, an fsync for instance. `subscribe(resume)` is called,
-                     and the handler goes on in a pass after somebody called `resume`, on whatever thread
+                     and the handler goes on in a pass after `resume` was called, on any thread
 
 The connection stays muted meanwhile, so its answers keep their order; its frame stays as it is. An exception in a later slice is what it
 is in the first: logged, and that connection is closed. A connection that is closed ends its generator (GeneratorExit at its `yield`), and
@@ -27,7 +27,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from milepost.broker.gathering import Gathering
+from milepost.broker.ordered_responses import OrderedResponses
 from milepost.loop import Loop
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def gathered(begins: Sequence[Callable[[Callable[[T], None]], object]]) -> Work[
         for resume in resumes:
             resume()
 
-    gathering = Gathering[T](len(begins), done)
+    ordered = OrderedResponses[T](len(begins), done)
     for place, begin in enumerate(begins):
-        begin(partial(gathering.put, place))
+        begin(partial(ordered.put, place))
         yield
     if not results:
         yield resumes.append
@@ -129,7 +129,7 @@ def at_once(work: Work[T]) -> T:
 
 class Slices(Generic[S]):
     def __init__(self, broker: SlicingBroker, failed: Callable[[S], object]):
-        """`failed` is told, inside of the `except`, whose work raised something."""
+        """`failed` is called, inside of the `except`, with the request whose work raised."""
         self._broker = broker
         self._failed = failed
         self._suspended: dict[Work[None], S] = {}
@@ -216,7 +216,7 @@ class Slices(Generic[S]):
         return True
 
     def close(self) -> None:
-        """End what is suspended: nobody will be answered any more."""
+        """End what is suspended: it will not be answered any more."""
         while self._suspended:
             self._suspended.popitem()[0].close()
         self._held.clear()
@@ -248,7 +248,7 @@ class Turn:
         self._waiting: list[Resume] = []
 
     def of(self, work: Work[T]) -> Work[T]:
-        """Do this when nobody else is at it."""
+        """Do this when no other work of the kind runs."""
         while self._is_taken:
             yield self._waiting.append
         self._is_taken = True

@@ -23,8 +23,8 @@ def ensure_new_topic(cluster: ClusterView, name: str) -> None:
         raise InvalidTopic(f"topic name {name[:60]!r}: {fault}")
     if name in cluster.topics:
         raise TopicExists(f"topic {name} already exists")
-    if name in cluster.leaving:
-        raise TopicExists(f"topic {name} is being deleted; its directories are not gone yet")
+    if name in cluster.being_deleted:
+        raise TopicExists(f"topic {name} is being deleted; its directories still exist")
     collision = cluster.collision_of(name)
     if collision is not None:
         raise colliding(name, collision)

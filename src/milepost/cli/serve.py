@@ -53,10 +53,8 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
     life.start()
     IdleCollection(broker.server.loop).start()
     lines = [labelled("data directory", ", ".join(config.directories))]
-    if broker.taken_over:
-        lines.append(
-            labelled("taken over", f"{', '.join(broker.taken_over)}: found without settings, so nothing is deleted by age")
-        )
+    if broker.adopted:
+        lines.append(labelled("adopted", f"{', '.join(broker.adopted)}: found without settings, so nothing is deleted by age"))
     if recovered := summary(broker.logs.reports.values()):
         lines.append(labelled("recovered", recovered))
     run(life, lines)
@@ -102,10 +100,12 @@ def run(life: Life[Any], lines: Iterable[str]) -> None:
     try:
         for host in (acceptor.address[0] for acceptor in broker.server.acceptors):
             if not ipaddress.ip_address(host).is_loopback:
-                warn(f"it listens on {host} and asks nobody who they are: whoever reaches it may read and write everything")
+                warn(f"it listens on {host} without authentication: every client that can connect may read and write everything")
         metrics = broker.metrics_endpoint
         if metrics is not None and not ipaddress.ip_address(metrics.host).is_loopback:
-            warn(f"metrics are served on {metrics.host}: whoever reaches it learns the names and sizes of all topics")
+            warn(
+                f"metrics are served on {metrics.host} without authentication: every client sees the names and sizes of all topics"
+            )
         for line in lines:
             click.echo(line)
         if broker.config.request_channel_mode == "pooled":

@@ -73,10 +73,10 @@ class Connection:
 
     def receive(self, timeout: float | None = None) -> Any:
         """The answer to the oldest request that is open."""
-        patience = self.timeout if timeout is None else timeout
-        deadline = self._monotonic() + patience
+        allowed_seconds = self.timeout if timeout is None else timeout
+        deadline = self._monotonic() + allowed_seconds
         while not self._answers:
-            self._receive_some(deadline, patience)
+            self._receive_some(deadline, allowed_seconds)
         return self._answers.popleft().body
 
     def version_of(self, api: Api | str, highest: int | None = None) -> int:
@@ -137,7 +137,7 @@ class Connection:
             self.close()
             raise
 
-    def _receive_some(self, deadline: float, patience: float) -> None:
+    def _receive_some(self, deadline: float, allowed_seconds: float) -> None:
         connected = self._open_socket()
         try:
             left = deadline - self._monotonic()
@@ -150,7 +150,7 @@ class Connection:
             self._answers += self._frames.receive(data)
         except OSError as error:
             self.close()
-            raise BrokerUnavailable(f"{self.address} did not answer: {self._reason(error, patience)}") from error
+            raise BrokerUnavailable(f"{self.address} did not answer: {self._reason(error, allowed_seconds)}") from error
         except MalformedMessage as error:
             self.close()
             raise MalformedMessage(f"{self.address}: {error}; is a Kafka broker listening there, without TLS?") from error
@@ -158,9 +158,9 @@ class Connection:
             self.close()
             raise
 
-    def _reason(self, error: OSError, patience: float) -> str:
+    def _reason(self, error: OSError, allowed_seconds: float) -> str:
         if isinstance(error, TimeoutError):
-            return f"nothing came within {patience:g} seconds"
+            return f"nothing came within {allowed_seconds:g} seconds"
         return (error.strerror or str(error)).lower()
 
     # Versions.

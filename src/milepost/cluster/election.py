@@ -1,14 +1,15 @@
-"""How brokers elect their controller: whoever creates the ephemeral znode /controller first.
+"""How brokers elect their controller: the first to create the ephemeral znode /controller.
 
-    1  Watch /controller and read it. If somebody is in it, that is the controller; done until the watch fires.
+    1  Watch /controller and read it. If it exists, it names the controller; done until the watch fires.
     2  Read /controller_epoch and its data version; make it with 0 where it is missing.
     3  In one multi: create /controller, ephemeral, with our id, and set /controller_epoch to epoch + 1 at the version just read.
-    4  NODE_EXISTS or BAD_VERSION: somebody was quicker. Read /controller again. If it is us, at the epoch we tried, the answer to an
+    4  NODE_EXISTS or BAD_VERSION: another broker was first. Read /controller again. If it is us, at the epoch we tried, the answer to an
        earlier try was lost and we did win; else that one is the controller.
     5  When /controller goes or changes, every broker begins again at 1.
 
 The epoch's data version after the multi is the controller's key: each of its later writes is a multi that first checks that version
-(`guarded`). A controller that was deposed while it was asleep finds its key no longer fits, and nothing it does takes effect.
+(`guarded`). When another controller was elected while this one was asleep, the version no longer matches, and nothing it writes
+takes effect.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ INITIAL_EPOCH = 0
 
 
 class Term(NamedTuple):
-    """One controller's time in office. `epoch_version` guards its writes."""
+    """From one controller's election to the next. `epoch_version` guards its writes."""
 
     epoch: int
     epoch_version: int
 
 
-class Deposed(Exception):
-    """Another controller has been elected since: a guarded write was refused."""
+class ControllerMoved(Exception):
+    """Another controller has been elected: a guarded write was refused. Kafka's ControllerMovedException."""
 
 
 class Elected(NamedTuple):
@@ -75,13 +76,13 @@ def read_controller() -> Steps[int | None]:
 
 
 def read_epoch() -> Steps[tuple[int, int]]:
-    """The controller epoch and its data version; it is made if nobody ever was controller."""
+    """The controller epoch and its data version; it is made if there never was a controller."""
     while True:
         (found,) = yield [Get(znodes.CONTROLLER_EPOCH)]
         if found.ok:
             return int(found.data), found.version
         if found.error is Error.SESSION_EXPIRED:
-            raise Deposed("the ZooKeeper session expired during an election")
+            raise ControllerMoved("the ZooKeeper session expired during an election")
         yield [Create(znodes.CONTROLLER_EPOCH, b"%d" % INITIAL_EPOCH)]
 
 
@@ -91,21 +92,22 @@ def guarded(term: Term, writes: Sequence[Create | SetData | Delete]) -> list[Mul
 
 
 def unguarded(results: Sequence[Result]) -> list[Result]:
-    """The writes' own results out of those of `guarded`. Raises Deposed when the key did not fit."""
+    """The writes' own results out of those of `guarded`. Raises ControllerMoved when the key did not fit."""
     found = []
     for result in results:
         if result.ok:
             found.append(result.results[1])
             continue
         if result.error is Error.SESSION_EXPIRED or (result.results and result.results[0].error is Error.BAD_VERSION):
-            raise Deposed("another controller was elected")
+            raise ControllerMoved("another controller was elected")
         failed = result.results[1].error if len(result.results) > 1 else result.error
         found.append(Result(failed))
     return found
 
 
-def insist(term: Term, writes: Sequence[Create | SetData | Delete]) -> Steps[None]:
-    """Guarded writes that may be made twice, repeated until none of their answers was lost. Raises Deposed when the key does not fit."""
+def write_until_answered(term: Term, writes: Sequence[Create | SetData | Delete]) -> Steps[None]:
+    """Guarded writes that may be made twice, repeated until none of their answers was lost. Raises ControllerMoved when the key
+    does not fit."""
     remaining = list(writes)
     while remaining:
         answers = unguarded((yield guarded(term, remaining)))
@@ -115,5 +117,5 @@ def insist(term: Term, writes: Sequence[Create | SetData | Delete]) -> Steps[Non
 
 
 def resign(term: Term) -> Steps[None]:
-    """Give the office up, if it is still ours: the others are told by their watches."""
+    """Delete /controller, if it is still ours: the watches of the others fire."""
     yield guarded(term, [Delete(znodes.CONTROLLER)])

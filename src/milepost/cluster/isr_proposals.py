@@ -3,7 +3,7 @@
     2.7 and later   AlterPartition to the controller: everything that waits in one request, one request at a time; since 3.5 with the
                     broker epochs of the replicas
     before          the leader writes the partition's state itself, over the version it knows, and later leaves word for the controller
-                    in /isr_change_notification, so that everybody is told: one note for what changed within a few seconds
+                    in /isr_change_notification, so that all brokers get it: one note for what changed within a few seconds
 
 What the controller says to a whole request is said to each of its partitions.
 """
@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from milepost.cluster.controller_link import ControllerLink
+from milepost.cluster.controller_channel import ControllerChannel
+from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.protocol_versions import ProtocolVersions
-from milepost.cluster.told import ToldCluster
 from milepost.cluster.view import NO_TOPIC_ID
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
@@ -39,7 +39,7 @@ Done = Callable[[Confirmed], object]
 RunSteps = Callable[[Steps[Any], Callable[[Any], object]], None]
 
 
-class Wish(NamedTuple):
+class PendingProposal(NamedTuple):
     state: LeaderState
     isr: frozenset[int]
     epochs: Mapping[int, int]
@@ -48,19 +48,25 @@ class Wish(NamedTuple):
 
 
 def ordered(isr: frozenset[int], known: PartitionInfo | None) -> list[int]:
-    """Whoever was in sync keeps its place and newcomers come last: so Kafka lists them."""
+    """In Kafka's order: members of the ISR keep their place, newcomers come last."""
     stayed = [each for each in known.isr if each in isr] if known else []
     return stayed + sorted(isr.difference(stayed))
 
 
 class AlterPartitionProposals:
-    def __init__(self, cluster: ToldCluster, link: ControllerLink, versions: ProtocolVersions, broker_epoch: Callable[[], int]):
+    def __init__(
+        self,
+        cluster: ControllerMetadata,
+        controller_channel: ControllerChannel,
+        versions: ProtocolVersions,
+        broker_epoch: Callable[[], int],
+    ):
         self._cluster = cluster
-        self._link = link
+        self._controller_channel = controller_channel
         self._versions = versions
         self._broker_epoch = broker_epoch
-        self._waiting: dict[TopicPartition, Wish] = {}
-        self._sent: dict[TopicPartition, Wish] = {}
+        self._waiting: dict[TopicPartition, PendingProposal] = {}
+        self._sent: dict[TopicPartition, PendingProposal] = {}
 
     def may_join(self, broker_id: int) -> bool:
         return broker_id in self._cluster.brokers
@@ -68,10 +74,10 @@ class AlterPartitionProposals:
     def propose(self, log: Log, state: LeaderState, isr: frozenset[int], epochs: Mapping[int, int], done: Done) -> None:
         topic_id = self._cluster.id_of(log.partition.topic) or NO_TOPIC_ID
         if self._versions.alter_partition >= IDS_VERSION and topic_id == NO_TOPIC_ID:
-            # We were told to lead it, and not yet what it is called.
+            # LeaderAndIsr came, UpdateMetadata with the topic's name not yet.
             done(Confirmed(ErrorCode.OPERATION_NOT_ATTEMPTED))
             return
-        self._waiting[log.partition] = Wish(state, isr, epochs, done, topic_id)
+        self._waiting[log.partition] = PendingProposal(state, isr, epochs, done, topic_id)
         if not self._sent:
             self._send()
 
@@ -79,7 +85,7 @@ class AlterPartitionProposals:
         self._sent, self._waiting = self._waiting, {}
         if not self._sent:
             return
-        self._link.ask(self._request, self._versions.alter_partition, self._answered)
+        self._controller_channel.ask(self._request, self._versions.alter_partition, self._answered)
 
     def _request(self) -> AlterPartitionRequest:
         topics: dict[str, AlterPartitionRequest.Topic] = {}
@@ -93,7 +99,7 @@ class AlterPartitionProposals:
             part = AlterPartitionRequest.Topic.Partition(
                 partition_index=name.partition,
                 leader_epoch=wish.state.leader_epoch,
-                # Whoever is led by somebody has been recovered.
+                # A partition with a leader has been recovered.
                 leader_recovery_state=0,
                 partition_epoch=wish.state.partition_epoch,
             )
@@ -129,7 +135,7 @@ class AlterPartitionProposals:
 class ZnodeProposals:
     """For clusters whose protocol is older than 2.7."""
 
-    def __init__(self, cluster: ToldCluster, run: RunSteps, timers: Timers, controller_epoch: Callable[[], int]):
+    def __init__(self, cluster: ControllerMetadata, run: RunSteps, timers: Timers, controller_epoch: Callable[[], int]):
         self._cluster = cluster
         self._run = run
         self._timers = timers
@@ -151,7 +157,7 @@ class ZnodeProposals:
         data = znodes.state(node)
         (answer,) = yield [SetData(path, data, state.partition_epoch)]
         while not answer.ok:
-            # Perhaps it was we, and the answer was lost; or nobody has heard it.
+            # Perhaps our own write, whose answer was lost; or the write did not arrive.
             (found,) = yield [Get(path)]
             if found.ok and found.data == data:
                 answer = found

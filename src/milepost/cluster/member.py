@@ -1,17 +1,17 @@
-"""A broker as a member of a cluster that ZooKeeper keeps together: its session, its registration, and its time as controller.
+"""A broker's membership of a cluster with ZooKeeper: its session, its registration, and its time as controller.
 
     connected   the nodes of every cluster are made, the cluster's id and the settings are read, then the broker registers: the creation
                 of /brokers/ids/N is its epoch. Then it stands for election
-    elected     it is controller until it is deposed, resigns, or its session ends
-    expired     its time as controller is over at once; what it leads it may lead no more, until a controller says so in the new
-                registration. With the next session it registers anew
+    elected     it is controller until another one is elected, it resigns, or its session ends
+    expired     it is no longer controller, and leads nothing until a LeaderAndIsr for the new registration.
+                With the next session it registers again
     leaving     it asks the controller to move what it leads, then closes the session
 
 A znode of this broker that is there already is of its own last session, which ZooKeeper ends soon, or another broker has its id: it is
 tried again for a little longer than a session lasts.
 
-What a controller says is believed when it is the one in ZooKeeper and means this life of the broker: its id and epoch are looked up once,
-and the broker's epoch when it is another than expected (`fault_of_controller`).
+A controller's request is accepted when its id and epoch are those in ZooKeeper and it is for this registration: id and epoch are looked
+up once, the broker epoch when it is not the expected one (`fault_of_controller`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from milepost.clock import Clock
-from milepost.cluster import registration, settings
+from milepost.cluster import registration
 from milepost.cluster.controller.controller import Controller
+from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
-from milepost.cluster.controller.office import ControllerSettings
-from milepost.cluster.election import Deposed, Elected, Term, elect, read_controller, resign
+from milepost.cluster.controller_metadata import ControllerMetadata
+from milepost.cluster.election import ControllerMoved, Elected, Term, elect, read_controller, resign
 from milepost.cluster.registration import BrokerIdTaken
-from milepost.cluster.told import ToldCluster
-from milepost.cluster.zookeeper import znodes
+from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.cluster.zookeeper.unreadable import Unreadable
@@ -42,7 +42,7 @@ from milepost.replica.peers import Peers
 logger = logging.getLogger("milepost.cluster")
 
 REGISTER_AGAIN_SECONDS = 0.2
-PATIENCE_IN_SESSIONS = 1.5
+GIVE_UP_AFTER_SESSIONS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MemberSettings:
     new_secret: Callable[[], bytes] = new_secret
 
 
-class Member:
+class ClusterMember:
     """`on_…` are set by the broker. `broker_epoch` is -1 until the first registration."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Member:
         timers: Timers,
         monotonic: Callable[[], float],
         clock: Clock,
-        cluster: ToldCluster,
+        cluster: ControllerMetadata,
         new_topic_id: Callable[[], str],
     ):
         self.settings = given
@@ -79,7 +79,7 @@ class Member:
         self.failure: Exception | None = None
         self.on_cluster_id: Callable[[str], object] = lambda cluster_id: None
         self.on_secret: Callable[[bytes], object] = lambda secret: None
-        self.on_settings: Callable[[settings.Stored], object] = lambda stored: None
+        self.on_settings: Callable[[entity_configs.Stored], object] = lambda stored: None
         self.on_changed_settings: Callable[[str, dict[str, str]], object] = lambda entity, configs: None
         self.on_registered: Callable[[], object] = lambda: None
         self.on_expired_session: Callable[[], object] = lambda: None
@@ -104,7 +104,7 @@ class Member:
 
     def close(self) -> None:
         self._is_closed = True
-        self._end_office()
+        self._stop_controller()
         self._runner.clear()
         self._session.close()
 
@@ -116,7 +116,7 @@ class Member:
     ) -> None:
         """Work on ZooKeeper on behalf of this broker, after everything that came before.
 
-        When the session ends first nobody knows what became of it: then `failed` is called, and without it nothing.
+        When the session ends first the outcome is unknown: then `failed` is called, and without it nothing.
         """
         self._runner.run(steps, done, failed)
 
@@ -140,7 +140,7 @@ class Member:
 
     def on_expired(self) -> None:
         logger.warning("the ZooKeeper session of broker %d expired", self.broker_id)
-        self._end_office()
+        self._stop_controller()
         waiting = self._runner.clear()
         self.is_registered = False
         self._trusted = None
@@ -169,8 +169,8 @@ class Member:
         self.on_cluster_id((yield from registration.cluster_id(self.settings.proposed_cluster_id)))
         self.on_secret((yield from registration.cluster_secret(self.settings.new_secret)))
         # The list of changes is watched before the settings are read: what comes in between is read twice, not missed.
-        self._changes_seen = (yield from settings.watch_changes(self._changes_seen, self._clock.now_ms())).seen
-        self.on_settings((yield from settings.read_all()))
+        self._changes_seen = (yield from entity_configs.watch_changes(self._changes_seen, self._clock.now_ms())).seen
+        self.on_settings((yield from entity_configs.read_all()))
         return (
             yield from registration.register(
                 self.broker_id, self.settings.node, self._session.session_id, self._clock.now_ms(), versions
@@ -191,11 +191,11 @@ class Member:
         if isinstance(error, BrokerIdTaken):
             now = self._monotonic()
             if self._tries_until is None:
-                self._tries_until = now + self.settings.session_seconds * PATIENCE_IN_SESSIONS
+                self._tries_until = now + self.settings.session_seconds * GIVE_UP_AFTER_SESSIONS
             if now < self._tries_until:
                 self._timers.later(REGISTER_AGAIN_SECONDS, self._join)
                 return
-        if isinstance(error, Deposed):
+        if isinstance(error, ControllerMoved):
             return  # the session ended during an election; the next one begins with its own
         logger.error("broker %d: %s", self.broker_id, error, exc_info=None if isinstance(error, MilepostError) else error)
         self.failure = error
@@ -205,25 +205,25 @@ class Member:
     # Settings.
 
     def _follow_settings(self) -> Steps[None]:
-        changes = yield from settings.watch_changes(self._changes_seen, self._clock.now_ms())
+        changes = yield from entity_configs.watch_changes(self._changes_seen, self._clock.now_ms())
         self._changes_seen = changes.seen
         read = [entity for entity in changes.entities if entity.startswith(("topics/", "brokers/"))]
-        found = yield from settings.read(read)
+        found = yield from entity_configs.read(read)
         for entity, configs in found.items():
             self.on_changed_settings(entity, configs)
         if len(read) < len(changes.entities):
-            self.cluster.client_quotas = yield from settings.read_quotas()
+            self.cluster.client_quotas = yield from entity_configs.read_quotas()
 
     def with_topic_settings(self, topics: set[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
         """Go on when the settings of these topics are known: at once, or after they were read."""
         unknown = sorted(topic for topic in topics if topic not in self.cluster.topic_configs)
-        self.with_fresh_settings([settings.topic_entity(topic) for topic in unknown], then, failed)
+        self.with_fresh_settings([entity_configs.topic_entity(topic) for topic in unknown], then, failed)
 
     def with_fresh_settings(self, entities: list[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
         """Go on when the settings of these were read anew."""
 
         def read() -> Steps[None]:
-            for entity, configs in (yield from settings.read(entities)).items():
+            for entity, configs in (yield from entity_configs.read(entities)).items():
                 self.on_changed_settings(entity, configs)
 
         if entities and self.is_registered:
@@ -233,7 +233,7 @@ class Member:
 
     def with_fresh_quotas(self, then: Callable[[], object]) -> None:
         def read() -> Steps[None]:
-            self.cluster.client_quotas = yield from settings.read_quotas()
+            self.cluster.client_quotas = yield from entity_configs.read_quotas()
 
         if self.is_registered:
             self._runner.run(read(), lambda _: then())
@@ -258,20 +258,20 @@ class Member:
     def _elected(self, outcome: Elected) -> None:
         self.cluster.elected_id = outcome.controller_id
         if outcome.term is not None:
-            self._take_office(outcome.term)
+            self._start_controller(outcome.term)
         elif outcome.controller_id != self.broker_id:
-            self._end_office()
+            self._stop_controller()
 
-    def _take_office(self, term: Term) -> None:
-        self._end_office()
+    def _start_controller(self, term: Term) -> None:
+        self._stop_controller()
 
-        def deposed(error: Exception) -> None:
+        def moved(error: Exception) -> None:
             self.controller = None
-            if isinstance(error, Deposed):
-                logger.warning("broker %d is controller no more: %s", self.broker_id, error)
+            if isinstance(error, ControllerMoved):
+                logger.warning("broker %d is no longer controller: %s", self.broker_id, error)
                 self._stand()
             else:
-                logger.error("the controller fails and resigns", exc_info=error)
+                logger.error("the controller failed and resigns", exc_info=error)
                 self._runner.run(resign(term))
 
         self.controller = Controller(
@@ -282,11 +282,11 @@ class Member:
             self._timers,
             self._new_topic_id,
             self.election_times,
-            deposed,
+            moved,
         )
         self.controller.start()
 
-    def _end_office(self) -> None:
+    def _stop_controller(self) -> None:
         if self.controller is not None:
             self.controller.end()
             self.controller = None

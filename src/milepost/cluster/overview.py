@@ -1,4 +1,4 @@
-"""A cluster as its znodes tell it: who is controller, which brokers are there, who leads each partition and who is in sync.
+"""A cluster as its znodes show it: who is controller, which brokers are there, who leads each partition and who is in sync.
 
 ZooKeeper is asked and no broker: the answer is there also while brokers are not.
 """

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost.cluster.controller.producer_ids import allocate
-from milepost.cluster.controller_link import ControllerLink
-from milepost.cluster.member import Member
+from milepost.cluster.controller_channel import ControllerChannel
+from milepost.cluster.member import ClusterMember
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.errors import BrokerUnavailable
 from milepost.protocol.messages import AllocateProducerIdsRequest
@@ -20,9 +20,9 @@ EARLY = 100
 
 
 class ProducerIdBlocks:
-    def __init__(self, member: Member, link: ControllerLink, versions: ProtocolVersions):
+    def __init__(self, member: ClusterMember, controller_channel: ControllerChannel, versions: ProtocolVersions):
         self._member = member
-        self._link = link
+        self._controller_channel = controller_channel
         self._versions = versions
         self._ids: list[range] = []
         self._asked_in: int | None = None
@@ -34,7 +34,7 @@ class ProducerIdBlocks:
         return sum(map(len, self._ids))
 
     def take(self) -> int:
-        """An id nobody had before. Raises when there is none just now: `when_available` says when."""
+        """A new id. Raises when there is none at the moment: `when_available` says when."""
         if self.left <= EARLY:
             self._ask()
         if not self._ids:
@@ -58,7 +58,7 @@ class ProducerIdBlocks:
             return
         self._asked_in = self._member.broker_epoch
         if self._versions.allocates_producer_ids:
-            self._link.ask(
+            self._controller_channel.ask(
                 lambda: AllocateProducerIdsRequest(broker_id=self._member.broker_id, broker_epoch=self._member.broker_epoch),
                 None,
                 self._answered,

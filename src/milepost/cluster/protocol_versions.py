@@ -8,7 +8,7 @@ out, so that a cluster can be upgraded broker by broker and the setting raised a
 | 2.3 | 2 | 5 | 1 | 11 | broker epochs; the leader writes its ISR into ZooKeeper itself |
 | 2.4 | 4 | 6 | 2 | 11 | replicas that are added and removed (topic znode 2) |
 | 2.6 | 4 | 6 | 3 | 11 | deletion is said for each partition |
-| 2.7 | 4 | 6 | 3 | 12 | AlterPartition; truncation is told by Fetch; features (broker znode 5) |
+| 2.7 | 4 | 6 | 3 | 12 | AlterPartition; truncation by Fetch; features (broker znode 5) |
 | 2.8 | 5 | 7 | 3 | 12 | topic ids (topic znode 3) |
 | 3.0 | 5 | 7 | 3 | 12 | AllocateProducerIds |
 | 3.1 | 5 | 7 | 3 | 13 | |

@@ -2,7 +2,7 @@
 
 The creation zxid of /brokers/ids/N is the broker's epoch. Kafka makes the node empty and fills it in the same multi, so that its data
 version is 1; we do as it does. If the node is there already, it is a broker with our id, or our own session of a moment ago, which
-ZooKeeper ends when its timeout has passed: whoever registers tries again until then. A node of this very session is made anew.
+ZooKeeper ends when its timeout has passed: a broker that registers tries again until then. A node of this very session is made anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BrokerIdTaken(InvalidConfiguration):
 
 
 def make_nodes(versions: ProtocolVersions) -> Steps[None]:
-    """The nodes that every cluster has, made by whoever comes first. All in one turn: ZooKeeper writes each of them to its disk."""
+    """The nodes that every cluster has, made by the first broker. All in one turn: ZooKeeper writes each of them to its disk."""
     nodes: dict[str, bytes] = {}
     for path in znodes.MADE_AT_START:
         parent = path.rpartition("/")[0]

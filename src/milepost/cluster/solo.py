@@ -44,7 +44,7 @@ from milepost.cluster.view import ClusterView, TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
-from milepost.log.maintenance.scheduler import Lane, Scheduler
+from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
@@ -93,7 +93,7 @@ class SoloCluster(ClusterView):
     def _take_snapshot(self, content: dict[str, Any]) -> None:
         for name, topic in content["topics"].items():
             self._remember(name, topic["id"], int(topic["partitions"]), dict(topic["config"]))
-        self.leaving = dict(content.get("leaving", {}))
+        self.being_deleted = dict(content.get("leaving", {}))
         self.broker_configs = {str(name): dict(configs) for name, configs in content["brokers"].items()}
         self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
         self._quotas = {entity_key(entry["entity"]): entry for entry in content["quotas"]}
@@ -115,17 +115,17 @@ class SoloCluster(ClusterView):
     def _take(self, change: Change) -> None:
         match change:
             case {"topic": name}:
-                self.leaving.pop(name, None)
+                self.being_deleted.pop(name, None)
                 self._remember(name, change["id"], change["partitions"], change["config"])
             case {"partitions": name}:
                 self.topics[name].partitions = change["to"]
             case {"config": name}:
                 self.topics[name].configs = change["to"]
             case {"leaving": name}:
-                self.leaving[name] = self.topics[name].topic_id_text
+                self.being_deleted[name] = self.topics[name].topic_id_text
                 self._remove(self.topics[name])
             case {"gone": name}:
-                del self.leaving[name]
+                del self.being_deleted[name]
             case {"broker": name}:
                 self.broker_configs = {**self.broker_configs, name: change["to"]}
             case {"group": name}:
@@ -150,12 +150,12 @@ class SoloCluster(ClusterView):
 
     def save(self, changes: list[Change]) -> None:
         """Changes that are in force when this returns. Those that cannot be written are not made: a restart would undo them."""
-        self.settle()
+        self.wait_until_saved()
         if changes:
             self._changed(changes, self._attempt(changes))
 
     def saving(self, changes: list[Change]) -> Generator[Subscribe, None, None]:
-        """The same in the manner of `broker/slices`: nobody waits for the disk but whoever wants the changes. They are made also if the
+        """The same in the manner of `broker/slices`: only the request that makes the changes waits for the disk. They are made also if the
         request that wanted them ends meanwhile."""
         if not changes:
             return
@@ -172,15 +172,15 @@ class SoloCluster(ClusterView):
                     resume()
 
             self._unfinished += 1
-            self._scheduler.aside(partial(self._attempt, changes), ended, ended)
+            self._scheduler.in_background(partial(self._attempt, changes), ended, ended)
 
         yield subscribe
         if outcome:
             raise outcome[0]
 
-    def settle(self) -> None:
+    def wait_until_saved(self) -> None:
         """Wait for changes that are being written: what they change is in force after it."""
-        self._scheduler.settle(lambda: not self._unfinished)
+        self._scheduler.wait(lambda: not self._unfinished)
 
     def _attempt(self, changes: list[Change]) -> OSError | None:
         try:
@@ -221,7 +221,7 @@ class SoloCluster(ClusterView):
                 "%s: cannot be replaced: %s; the changes since the last time are kept beside it", self._changes.path, error
             )
 
-        self._scheduler.aside(work, written, failed, Lane.BULK)
+        self._scheduler.in_background(work, written, failed, WorkQueue.BULK)
 
     def _snapshot_pieces(self, generation: int) -> Iterable[str]:
         """The text of a snapshot as everything is now. It is made when it is asked for, a topic at a time, on whatever thread."""
@@ -230,7 +230,7 @@ class SoloCluster(ClusterView):
         head = {
             "version": VERSION,
             "generation": generation,
-            "leaving": dict(self.leaving),
+            "leaving": dict(self.being_deleted),
             "brokers": self.broker_configs,
             "quotas": self.client_quotas,
             "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
@@ -257,8 +257,8 @@ class SoloCluster(ClusterView):
         return pieces()
 
     def close(self) -> None:
-        """Leave one file behind, for a start that has nothing to replay and for whoever wants to read it."""
-        self.settle()
+        """Leave one file behind, for a start that has nothing to replay, and for readers."""
+        self.wait_until_saved()
         if self._changes.bytes_since_snapshot:
             self._write_snapshot()
 
@@ -267,7 +267,7 @@ class SoloCluster(ClusterView):
     def adopt(
         self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
     ) -> list[str]:
-        """Take in the partitions that are on disk of topics nobody told us about, with these settings or KEPT; the names of the topics."""
+        """Adopt partitions on disk whose topics are unknown, with these settings or KEPT; the names of the topics."""
         strangers: dict[str, tuple[int, str | None]] = {}
         for partition, topic_id in found:
             if partition.topic not in self.topics:
@@ -303,7 +303,7 @@ class SoloCluster(ClusterView):
         self.save([{"features": {"epoch": self.features_epoch + 1, "levels": {**self.feature_levels, **levels}}}])
 
     def allocate_producer_id(self) -> int:
-        """A producer id nobody had before. A block of them is claimed at a time, so that a crash loses ids and never repeats one."""
+        """A new producer id. A block of them is claimed at a time, so that a crash loses ids and never repeats one."""
         if not self._producer_ids_left:
             self.save([{"next_producer_id": self._next_producer_id + PRODUCER_ID_BLOCK}])
             self._producer_ids_left = PRODUCER_ID_BLOCK
@@ -311,7 +311,7 @@ class SoloCluster(ClusterView):
         return self._next_producer_id - self._producer_ids_left - 1
 
     def skip_producer_ids(self, known: int) -> None:
-        """Give away no id up to `known`: somebody has it."""
+        """Give out no id up to `known`: it is in use."""
         if known >= self._next_producer_id:
             self.save([{"next_producer_id": (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK}])
             self._producer_ids_left = 0

@@ -30,7 +30,7 @@ def create_topic(
         return ErrorCode.TOPIC_ALREADY_EXISTS
     path, data = znodes.config_path("topics", name), znodes.config(configs)
     (made,) = yield [Create(path, data)]
-    if made.error is Error.NODE_EXISTS:  # of a topic that was, or of somebody who creates the same now
+    if made.error is Error.NODE_EXISTS:  # of a deleted topic, or of another request that creates the same now
         yield [SetData(path, data)]
     node = TopicNode(
         {number: Assignment(each) for number, each in replicas.items()}, topic_id if versions.has_topic_ids else None

@@ -1,4 +1,5 @@
-"""What everything in a broker reads about its cluster, whoever keeps it: a file (`solo`) or a controller and ZooKeeper (`told`)."""
+"""The cluster's metadata, as all parts of a broker read it: from a file (`solo`) or from the controller and ZooKeeper
+(`controller_metadata`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class ClusterView:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.topics: dict[str, TopicState] = {}
-        self.leaving: dict[str, str] = {}
+        self.being_deleted: dict[str, str] = {}
         """Deleted topics by name, with their ids, until their directories are gone."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By the id of a broker; "" stands for all of them."""

@@ -17,14 +17,14 @@ from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, I, L, S
 from milepost.config.listeners import PROTOCOLS, check_listeners
 from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MIB = 1 << 20
 QUEUED_BYTES = 256 * MIB
 
 
-@frozen
+@frozen_dataclass
 class BrokerConfig(Configuration):
     kind: ClassVar[str] = "broker property"
     has_promises: ClassVar[bool] = True
@@ -75,7 +75,7 @@ class BrokerConfig(Configuration):
 
     # The work around the logs.
     log_retention_check_interval_ms: int = declare(L, 300_000, "time between two retention passes", low=1)
-    log_flush_scheduler_interval_ms: int = declare(L, LONG_MAX, "time between two looks for logs to fsync")
+    log_flush_scheduler_interval_ms: int = declare(L, LONG_MAX, "time between two checks for logs to fsync")
     log_flush_offset_checkpoint_interval_ms: int = declare(I, 60_000, "time between two recovery point checkpoints", low=0)
     log_flush_start_offset_checkpoint_interval_ms: int = declare(I, 60_000, "time between two log start checkpoints", low=0)
     log_initial_task_delay_ms: int = declare(L, 30_000, "time before the first background task", low=0)
@@ -90,7 +90,7 @@ class BrokerConfig(Configuration):
     log_cleaner_io_max_bytes_per_second: float = declare(D, DOUBLE_MAX, "speed limit of the cleaner")
     log_cleaner_backoff_ms: int = declare(L, 15_000, "pause of the cleaner when nothing is dirty", low=0)
     producer_id_expiration_ms: int = declare(I, DAY_MS, "a producer silent for longer is forgotten", low=1)
-    producer_id_expiration_check_interval_ms: int = declare(I, 600_000, "time between two looks for such producers", low=1)
+    producer_id_expiration_check_interval_ms: int = declare(I, 600_000, "time between two checks for such producers", low=1)
     transaction_max_timeout_ms: int = declare(I, 900_000, "longest transaction a producer may ask for", low=1)
     transaction_partition_verification_enable: bool = declare(B, True, "ask the coordinator before a transactional append")
     replica_high_watermark_checkpoint_interval_ms: int = declare(L, 5000, "time between two high watermark checkpoints")
@@ -130,7 +130,7 @@ class BrokerConfig(Configuration):
         "HOST:PORT,HOST:PORT/chroot of the ZooKeeper that keeps the cluster; without it the broker is alone",
         nullable=True,
     )
-    zookeeper_session_timeout_ms: int = declare(I, 18_000, "a broker silent for longer is taken for dead", low=1)
+    zookeeper_session_timeout_ms: int = declare(I, 18_000, "a broker silent for longer counts as failed", low=1)
     zookeeper_connection_timeout_ms: int | None = declare(
         I, None, "how long to wait for ZooKeeper at the start; without it the session timeout", low=1, nullable=True
     )
@@ -139,11 +139,13 @@ class BrokerConfig(Configuration):
     milepost_broker_proof_required: bool = declare(
         B, True, "ours: other brokers have to prove that they are; false in a cluster with brokers of Apache Kafka, which cannot"
     )
-    auto_leader_rebalance_enable: bool = declare(B, True, "give preferred leaders their partitions back")
-    leader_imbalance_check_interval_seconds: int = declare(L, 300, "time between two looks at the balance", low=1)
-    leader_imbalance_per_broker_percentage: int = declare(I, 10, "share of a broker's partitions that others may lead", low=0)
-    controlled_shutdown_enable: bool = declare(B, True, "hand over what is led before stopping")
-    controlled_shutdown_max_retries: int = declare(I, 3, "how often that is tried", low=0)
+    auto_leader_rebalance_enable: bool = declare(B, True, "elect preferred leaders again")
+    leader_imbalance_check_interval_seconds: int = declare(L, 300, "time between two checks of the balance of leaders", low=1)
+    leader_imbalance_per_broker_percentage: int = declare(
+        I, 10, "percentage of a broker's partitions that others may lead", low=0
+    )
+    controlled_shutdown_enable: bool = declare(B, True, "move leadership to other brokers before stopping")
+    controlled_shutdown_max_retries: int = declare(I, 3, "how often that is tried before stopping anyway", low=0)
     controlled_shutdown_retry_backoff_ms: int = declare(L, 5000, "time between two tries", low=0)
     replica_lag_time_max_ms: int = declare(L, 30_000, "a follower behind for longer is not in sync", low=1)
     replica_fetch_wait_max_ms: int = declare(I, 500, "how long a follower's fetch waits for records", low=0)
@@ -210,7 +212,7 @@ class BrokerConfig(Configuration):
     # Topics and fetches.
     auto_create_topics_enable: bool = declare(B, True, "create a topic when a client asks for it")
     default_replication_factor: int = declare(I, 1, "replicas of a topic that does not say", low=1)
-    delete_topic_enable: bool = declare(B, True, "may topics be deleted")
+    delete_topic_enable: bool = declare(B, True, "whether topics may be deleted")
     fetch_max_bytes: int = declare(I, 57_671_680, "most bytes of one fetch answer", low=1024)
     max_incremental_fetch_session_cache_slots: int = declare(I, 1000, "fetch sessions that are kept", low=0)
     milepost_fetch_session_cache_partitions: int = declare(I, 100_000, "ours: partitions in all fetch sessions together", low=0)
@@ -244,13 +246,13 @@ class BrokerConfig(Configuration):
     group_consumer_migration_policy: str = declare(
         S,
         "bidirectional",
-        "may groups change between the protocols",
+        "whether groups may change between the protocols",
         choices=("disabled", "upgrade", "downgrade", "bidirectional"),
     )
     offset_metadata_max_bytes: int = declare(I, 4096, "longest metadata of an offset commit", low=0)
     offsets_commit_timeout_ms: int = declare(I, 5000, "how long a commit may wait for its replicas", low=1)
     offsets_retention_minutes: int = declare(I, 10_080, "how long offsets of an empty group stay", low=1)
-    offsets_retention_check_interval_ms: int = declare(L, 600_000, "time between two looks for old offsets", low=1)
+    offsets_retention_check_interval_ms: int = declare(L, 600_000, "time between two checks for expired offsets", low=1)
     offsets_topic_num_partitions: int = declare(I, 50, "partitions of __consumer_offsets", low=1)
     offsets_topic_replication_factor: int = declare(I, 3, "replicas of __consumer_offsets; no more than there are brokers", low=1)
     offsets_topic_segment_bytes: int = declare(I, 104_857_600, "segment.bytes of __consumer_offsets", low=1)
@@ -263,10 +265,10 @@ class BrokerConfig(Configuration):
     transaction_state_log_segment_bytes: int = declare(I, 104_857_600, "segment.bytes of __transaction_state", low=1)
     transaction_state_log_min_isr: int = declare(I, 2, "min.insync.replicas of __transaction_state", low=1)
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = declare(
-        I, 10_000, "time between two looks for late transactions", low=1
+        I, 10_000, "time between two checks for timed out transactions", low=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = declare(
-        I, 3_600_000, "time between two looks for old ids", low=1
+        I, 3_600_000, "time between two checks for expired ids", low=1
     )
     transactional_id_expiration_ms: int = declare(I, 604_800_000, "a transactional id unused for longer is forgotten", low=1)
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from milepost.config.configuration import Configuration
 from milepost.config.definition import I, Type, declare
 from milepost.errors import InvalidConfiguration, InvalidRequest
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 SHORTEST_MS, LONGEST_MS = 100, 3_600_000
 MATCHED = (
@@ -29,7 +29,7 @@ MATCHED = (
 )
 
 
-@frozen
+@frozen_dataclass
 class ClientMetricsConfig(Configuration):
     kind: ClassVar[str] = "client metrics property"
 

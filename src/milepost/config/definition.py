@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
@@ -50,7 +50,7 @@ class Type(enum.Enum):
 B, I, L, D, S, LIST = Type  # noqa: E741  the letters of Kafka's tables
 
 
-@frozen
+@frozen_dataclass
 class Property:
     """`choices` and `pattern` hold for a string, or for every part of a list. `also` names values allowed outside the range."""
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, ClassVar
 from milepost.config.configuration import Configuration, properties
 from milepost.config.definition import I, declare
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 if TYPE_CHECKING:
     from milepost.config.broker import BrokerConfig
 
 
-@frozen
+@frozen_dataclass
 class GroupConfig(Configuration):
     kind: ClassVar[str] = "group property"
 

@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from typing import NoReturn, Protocol
 
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 SERVED = "PLAINTEXT"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ANYWHERE = ("0.0.0.0", "::")
 
 
-@frozen
+@frozen_dataclass
 class Listener:
     name: str
     host: str

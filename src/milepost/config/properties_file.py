@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 SPACES = " \t\f"
@@ -27,7 +27,7 @@ ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-@frozen
+@frozen_dataclass
 class Entry:
     name: str
     value: str

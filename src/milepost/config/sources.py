@@ -25,7 +25,7 @@ from milepost.config.definition import Value
 from milepost.config.properties_file import parse_properties
 from milepost.config.unserved import unkept_promise
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 C = TypeVar("C", bound=Configuration)
 PREFIX = "KAFKA_"
@@ -44,7 +44,7 @@ class Source(enum.IntEnum):
         return self.name.lower()
 
 
-@frozen
+@frozen_dataclass
 class Setting:
     name: str
     value: Value
@@ -52,7 +52,7 @@ class Setting:
     place: str
 
 
-@frozen
+@frozen_dataclass
 class Resolved(Generic[C]):
     """A configuration, the setting behind each of its properties, and the settings that are none of its properties."""
 

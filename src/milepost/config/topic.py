@@ -25,7 +25,7 @@ from typing import ClassVar, Protocol
 from milepost.config.configuration import Configuration
 from milepost.config.definition import LIST, LONG_MAX, B, D, I, L, S, Value, declare
 from milepost.errors import InvalidConfiguration
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 DAY_MS = 24 * 60 * 60 * 1000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -41,7 +41,7 @@ class TopicDefaults(Protocol):
         ...
 
 
-@frozen
+@frozen_dataclass
 class LogConfig(Configuration):
     kind: ClassVar[str] = "topic property"
     aliases: ClassVar[Mapping[str, str]] = {"internal.segment.bytes": "segment.bytes"}
@@ -130,7 +130,7 @@ class LogConfig(Configuration):
         L, 7 * DAY_MS, "a segment holds at most this much time", low=1, broker=("log.roll.ms", "log.roll.hours")
     )
     unclean_leader_election_enable: bool = declare(
-        B, False, "may a replica outside the ISR lead", broker=("unclean.leader.election.enable",)
+        B, False, "whether a replica outside the ISR may become leader", broker=("unclean.leader.election.enable",)
     )
     leader_replication_throttled_replicas: tuple[str, ...] = declare(LIST, (), "replicas slowed on the leader", **THROTTLED)
     follower_replication_throttled_replicas: tuple[str, ...] = declare(LIST, (), "replicas slowed on the follower", **THROTTLED)

@@ -40,7 +40,7 @@ T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
 """Work in pieces, a `yield` between two of them: whoever does it sees to others there. What is looked up before may be gone behind it."""
 Done = Callable[[int], None]
-Owed = tuple[Callable[[Any], None], Any]
+PendingAnswer = tuple[Callable[[Any], None], Any]
 """An answer and what to give to it."""
 
 
@@ -123,7 +123,7 @@ class Group(Protocol):
         """Records that remove the group from the log (its offsets are not its own)."""
         ...
 
-    def close(self, error_code: int) -> list[Owed]:
+    def close(self, error_code: int) -> list[PendingAnswer]:
         """The group is deleted or moves to another coordinator: stop its timers; what to answer to those who wait."""
         ...
 

@@ -89,11 +89,11 @@ class Handle:
     def close(self) -> None:
         """Close the file; the next use opens it again. For its owner, who knows that it is not in use."""
         fd = self._fd
-        self.let_go()
+        self.release()
         if fd is not None:
             fd.close()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The same, once nobody uses it any more."""
         self._fd = self._view = None
 
@@ -124,7 +124,7 @@ class HandlePool:
                     handle.used = False
                     self._open.append(handle)
                 else:
-                    handle.let_go()
+                    handle.release()
 
     def note(self, newcomer: Handle) -> None:
         """It is open now. Only from here on: another thread's sweep drops what is not."""

@@ -1,7 +1,7 @@
 """How a log ends: closed, taken away, or failed.
 
     close        what was appended is durable and trimmed: the next start reads nothing
-    taken away   the directory has another name and no owner: it will be removed, or is kept for somebody to look at
+    taken away   the directory has another name and no owner: it will be removed, or is kept for inspection
     fail         the disk refused something that leaves in doubt what the files hold
 
 Closed or taken away, `is_closed` is set, and nothing changes the files any more: under the old name there may be a new log. What still
@@ -36,7 +36,7 @@ class EndingLog(FlushableLog):
 
     def begin_close(self) -> Callable[[], None]:
         """The owner's part of it. What is returned waits for the disk, on any thread; `end_close` is told how it went."""
-        self.settle()
+        self.finish_background_work()
         self.is_closed = True
         active = self.segments.active
         epochs, unwritten_epochs = self.epochs, self._unwritten_epochs
@@ -67,7 +67,7 @@ class EndingLog(FlushableLog):
 
     def begin_taking_away(self) -> None:
         """The directory is about to get another name. What is under way comes to its end; from here on nothing is begun."""
-        self.settle()
+        self.finish_background_work()
         self.is_closed = True
 
     def taken_away(self, directory: str) -> None:

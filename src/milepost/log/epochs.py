@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from milepost.errors import CorruptCheckpoint, InvalidArgument
 from milepost.files import Disk
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.log.directory.checkpoints import MAX_INT, MAX_LONG, keep_aside, parse_number, read_entries, write_entries
 
 logger = logging.getLogger("milepost.log")
@@ -34,7 +34,7 @@ UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-@frozen
+@frozen_dataclass
 class EpochEntry:
     epoch: int
     start_offset: int
@@ -46,7 +46,7 @@ class LeaderEpochCache:
         self.path = path
         self.disk = disk
         # Set by a log whose owner must not wait for the disk.
-        self.write_aside: Callable[[list[str]], None] | None = None
+        self.write_in_background: Callable[[list[str]], None] | None = None
         self._set(self.read(path, disk) if entries is None else entries)
         if not disk.exists(path):
             disk.close(disk.open(path, os.O_WRONLY | os.O_CREAT))
@@ -88,12 +88,12 @@ class LeaderEpochCache:
     def _write(self, entries: Sequence[EpochEntry]) -> None:
         """File first: if it cannot be written, memory still says what the file says. Where it is written aside, memory goes ahead."""
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-        if self.write_aside is None:
+        if self.write_in_background is None:
             self.write_lines(lines)
             self._set(entries)
         else:
             self._set(entries)
-            self.write_aside(lines)
+            self.write_in_background(lines)
 
     def write_lines(self, lines: list[str]) -> None:
         write_entries(self.disk, self.path, lines)

@@ -1,14 +1,13 @@
-"""Making a log durable: at once, or aside, where waiting for the disk keeps nobody waiting.
+"""Making a log durable: at once, or in the background, where waiting for the disk blocks no request.
 
-    flush           returns when everything below an offset is durable
-    flush_aside     returns at once. One fsync of a log is under way at a time; whoever asks meanwhile is served by the next one,
-                    so that many small appends share one
+    flush                 returns when everything below an offset is durable
+    flush_in_background   returns at once. One fsync of a log runs at a time; flushes asked for meanwhile share the next one
 
 A flush syncs the files of every segment between the recovery point and its end, then the directory, and only then moves the recovery
 point (W-3). An fsync that failed is never repeated: the kernel may have dropped the pages it could not write.
 
-`flush.messages` asks for a flush before an append is answered. Where flushes go aside, the append returns before its flush does:
-`is_flush_awaited` says so, and `when_flushed` calls back. Until then nobody may be told, and nobody may read it.
+`flush.messages` asks for a flush before an append is answered. Where flushes run in the background, the append returns before its
+flush does: `is_flush_awaited` says so, and `when_flushed` calls back. Until then it is not acknowledged, and cannot be read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TypeVar
 from milepost.errors import KafkaStorage
 from milepost.files import Disk, opened
 from milepost.log.appending import DISK_FULL, AppendableLog
-from milepost.log.maintenance.scheduler import Lane, Scheduler
+from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.segment import names
 
 EPOCHS_RETRY_MS = 1000
@@ -62,7 +61,7 @@ class FlushableLog(AppendableLog):
 
     # Aside.
 
-    def flush_aside(self, up_to: int | None = None) -> None:
+    def flush_in_background(self, up_to: int | None = None) -> None:
         """The same, without waiting for it."""
         target = self.end_offset if up_to is None else up_to
         if target > self.recovery_point and self.is_usable:
@@ -76,7 +75,7 @@ class FlushableLog(AppendableLog):
 
     def flush_before_answer(self) -> None:
         self.is_flush_awaited = self.scheduler.is_background and self.is_usable
-        self.flush_aside()
+        self.flush_in_background()
 
     def when_flushed(self, then: OnFlushed) -> None:
         """Call back when everything appended so far is durable: with None, or with what went wrong."""
@@ -89,18 +88,20 @@ class FlushableLog(AppendableLog):
         target = self._flush_target
         paths = self.files_from(min(self.recovery_point, target), target)
         disk, directory = self.pool.disk, self.directory
-        lane = Lane.FLUSH if self.is_flush_awaited else Lane.BULK
-        self.aside(lambda: sync_files(disk, paths, directory), lambda _: self._flushed(target), self._flush_failed, lane)
+        work_queue = WorkQueue.FLUSH if self.is_flush_awaited else WorkQueue.BULK
+        self.in_background(
+            lambda: sync_files(disk, paths, directory), lambda _: self._flushed(target), self._flush_failed, work_queue
+        )
 
     def files_from(self, start: int, end: int | None = None) -> list[str]:
         """Paths of all files that segments with offsets from `start` up to `end` may have."""
         segments = self.segments.from_offset(start) if end is None else self.segments.between(start, end)
         return [segment.path(kind) for segment in segments for kind in names.SEGMENT_SUFFIXES]
 
-    def sync_aside(self, paths: list[str]) -> None:
-        """Make files, and all names in the directory, durable: soon, and before anything that is asked for later in this lane."""
+    def sync_in_background(self, paths: list[str]) -> None:
+        """Make files, and all names in the directory, durable: soon, and before anything that is asked for later in this queue."""
         disk, directory = self.pool.disk, self.directory
-        self.aside(lambda: sync_files(disk, paths, directory), lambda _: None, self._failed)
+        self.in_background(lambda: sync_files(disk, paths, directory), lambda _: None, self._failed)
 
     def _failed(self, error: OSError) -> None:
         raise self.fail(error) from error
@@ -130,12 +131,16 @@ class FlushableLog(AppendableLog):
                 self._waiting.append((offset, then))
             else:
                 # Not from here: who is told goes on to answer a client, while whoever settles this log is in the middle of something.
-                self.scheduler.soon(partial(then, failure))
+                self.scheduler.next_pass(partial(then, failure))
 
     # Work for this log that is under way somewhere else.
 
-    def aside(
-        self, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[OSError], None], lane: Lane = Lane.METADATA
+    def in_background(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[OSError], None],
+        work_queue: WorkQueue = WorkQueue.METADATA,
     ) -> None:
         def done(result: T) -> None:
             self._pending -= 1
@@ -146,14 +151,14 @@ class FlushableLog(AppendableLog):
             failed(error)
 
         self._pending += 1
-        self.scheduler.aside(work, done, not_done, lane)
+        self.scheduler.in_background(work, done, not_done, work_queue)
 
     @property
     def recovers_from(self) -> int:
         """The recovery point as it may be checkpointed: what the file of epochs lacks is learnt again from the batches behind it."""
         return self.recovery_point if self._unwritten_epochs is None else min(self.recovery_point, self._epochs_known_to)
 
-    def write_epochs_aside(self, lines: list[str]) -> None:
+    def write_epochs_in_background(self, lines: list[str]) -> None:
         """What is lost of this file when the process dies is learnt again from the batches behind the recovery point."""
 
         def written(_: None) -> None:
@@ -172,9 +177,9 @@ class FlushableLog(AppendableLog):
         if self.is_usable:
             self._epochs_known_to = self.recovers_from
             self._unwritten_epochs = lines
-            self.aside(lambda: self.epochs.write_lines(lines), written, failed)
+            self.in_background(lambda: self.epochs.write_lines(lines), written, failed)
 
-    def snapshot_aside(self, first: Callable[[], None] = lambda: None, done: Callable[[], None] = lambda: None) -> None:
+    def snapshot_in_background(self, first: Callable[[], None] = lambda: None, done: Callable[[], None] = lambda: None) -> None:
         """A snapshot of the producers, if one is due; in any case what is to be done before it, and told when it is there."""
         snapshot, producers = self.producers.encoded_snapshot(), self.producers
 
@@ -192,11 +197,11 @@ class FlushableLog(AppendableLog):
             done()
             raise self.refuse(error) from error
 
-        self.aside(work, written, failed)
+        self.in_background(work, written, failed)
 
-    def settle(self) -> None:
+    def finish_background_work(self) -> None:
         """Wait for it."""
-        self.scheduler.settle(lambda: not self._pending)
+        self.scheduler.wait(lambda: not self._pending)
 
 
 def sync_files(disk: Disk, paths: list[str], directory: str) -> None:

@@ -355,7 +355,7 @@ class LogLoader:
         log.replay_producers(self.producers.map_end_offset, log.end_offset)
         self.producers.update_map_end_offset(log.end_offset)
         if log.scheduler.is_background:
-            log.snapshot_aside()
+            log.snapshot_in_background()
         else:
             self.producers.take_snapshot()
         restore_windows(self.producers, self.segments, log.start_offset)

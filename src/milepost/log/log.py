@@ -30,7 +30,7 @@ from milepost.files import HandlePool, remove_files
 from milepost.log.cleaning.swap import Swap
 from milepost.log.ending import EndingLog
 from milepost.log.epochs import LeaderEpochCache
-from milepost.log.maintenance.scheduler import Lane, Scheduler
+from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.log.owner import Owner
 from milepost.log.producer_state.producer_window import restore_windows
 from milepost.log.producer_state.producers import ProducerStateManager
@@ -90,7 +90,7 @@ class Log(EndingLog):
         self.validator = Validator(config, IndexProfile(config.index_profile) is IndexProfile.PER_APPEND)
         self._is_name_unsynced = False
         if self.scheduler.is_background:
-            epochs.write_aside = self.write_epochs_aside
+            epochs.write_in_background = self.write_epochs_in_background
 
     def __enter__(self) -> Log:
         return self
@@ -134,7 +134,7 @@ class Log(EndingLog):
             )
         if self._is_name_unsynced:
             # Of two names that are not durable, a power failure could keep the second and lose the first: a gap in the log.
-            self.scheduler.settle(lambda: not self._is_name_unsynced)
+            self.scheduler.wait(lambda: not self._is_name_unsynced)
         try:
             if base_offset == active.base_offset:
                 if active.size:
@@ -151,8 +151,8 @@ class Log(EndingLog):
         self.segments.add(segment)
         self.producers.update_map_end_offset(base_offset)
         self._is_name_unsynced = True
-        self.snapshot_aside(lambda: self.pool.disk.sync_directory(self.directory), self._name_synced)
-        self.flush_aside(base_offset)
+        self.snapshot_in_background(lambda: self.pool.disk.sync_directory(self.directory), self._name_synced)
+        self.flush_in_background(base_offset)
         return segment
 
     def _name_synced(self) -> None:
@@ -218,7 +218,9 @@ class Log(EndingLog):
                 self.segments.add(segment)
             raise self.refuse(error) from error
 
-        self.aside(self.owner.publish_start(self, self.start_offset), lambda _: self._published(doomed, survivor.base_offset), refused)
+        self.in_background(
+            self.owner.publish_start(self, self.start_offset), lambda _: self._published(doomed, survivor.base_offset), refused
+        )
         return len(doomed)
 
     def _published(self, doomed: Sequence[Segment], first_offset: int) -> None:
@@ -229,7 +231,7 @@ class Log(EndingLog):
             self.producers.delete_snapshots_before(first_offset)
         except OSError as error:
             raise self.fail(error) from error
-        self.sync_aside([])
+        self.sync_in_background([])
 
     def _remove_segments(self, doomed: Iterable[Segment], step_by_step: bool = False) -> None:
         """`step_by_step`: each step is durable before the next; a crash leaves all segments up to some one, with all their files."""
@@ -251,7 +253,7 @@ class Log(EndingLog):
             paths = [segment.path(kind) for kind in names.SEGMENT_SUFFIXES]
             disk = self.pool.disk
             gone = [*paths, snapshot] if snapshot else paths
-            self.aside(lambda: remove_files(disk, gone), lambda _: None, self._failed, Lane.BULK)
+            self.in_background(lambda: remove_files(disk, gone), lambda _: None, self._failed, WorkQueue.BULK)
 
         self.scheduler.later(self.config.file_delete_delay_ms, unlink)
 
@@ -295,7 +297,7 @@ class Log(EndingLog):
         return True
 
     def _truncate_to(self, offset: int) -> None:
-        self.scheduler.settle()
+        self.scheduler.wait()
         kept = self.segments.floor(offset)
         assert kept is not None, "the offset is not below the first segment"
         self._publish_lower(offset, offset, kept.base_offset)
@@ -322,7 +324,7 @@ class Log(EndingLog):
             self._truncate_fully_and_start_at(offset, offset if start_offset is None else start_offset)
 
     def _truncate_fully_and_start_at(self, offset: int, start_offset: int) -> None:
-        self.scheduler.settle()
+        self.scheduler.wait()
         self._publish_lower(offset, start_offset, offset)
         try:
             self._remove_segments(reversed(list(self.segments)), step_by_step=True)

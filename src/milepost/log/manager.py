@@ -2,14 +2,14 @@
 
     startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints,
                   load every partition in it
-    while it runs create, delete and look up logs; what they need now and then is `upkeep`, and `cleaner`
+    while it runs create, delete and look up logs; what they need now and then is `maintenance`, and `cleaner`
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 
 A directory that fails goes offline with all its logs; the others go on. When none is left there is nothing to manage
 and startup raises.
 
 Partitions are loaded one after the other: `num.recovery.threads.per.data.dir` changes nothing here. Whoever owns the
-manager runs the pieces of `upkeep` between other things; nothing here starts a thread or looks at a clock that was not given to it.
+manager runs the pieces of `maintenance` between other things; nothing here starts a thread or looks at a clock that was not given to it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from milepost.log.directory.partition_directory import delete_directory_name, pa
 from milepost.log.load_report import LoadReport
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
-from milepost.log.maintenance.log_maintenance import Upkeep
-from milepost.log.maintenance.scheduler import Lane, Scheduler
+from milepost.log.maintenance.log_maintenance import LogMaintenance
+from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.log.open import last_segment_size
 from milepost.log.owner import OwnedLog, Owner
 from milepost.topic_partition import TopicPartition, validate_topic_name
@@ -78,7 +78,7 @@ class LogManager(Owner):
         # Data directories with new names that are about to be synced.
         self._unsynced: set[str] = set()
         self.cleaner = CleanerManager(self.clock, config)
-        self.upkeep = Upkeep(self)
+        self.maintenance = LogMaintenance(self)
 
     # Starting.
 
@@ -224,19 +224,19 @@ class LogManager(Owner):
             self._unsynced.discard(directory.path)
             self.disk.sync_directory(directory.path)
 
-        self.scheduler.aside(sync, lambda _: None, partial(self.take_offline, directory))
+        self.scheduler.in_background(sync, lambda _: None, partial(self.take_offline, directory))
 
     def _make(self, directory: DataDirectory, partition: TopicPartition, path: str, topic_id: str | None) -> Log:
         """A new log. Its names are durable when this returns, or soon: what it is asked to keep before that is in no file yet."""
         metadata = f"{path}/{partition_metadata.FILE_NAME}"
-        self.upkeep.ensure_unnamed(directory, partition)
+        self.maintenance.ensure_unnamed(directory, partition)
         self.disk.mkdir(path)
         if topic_id is not None:
             partition_metadata.ensure_topic_id(self.disk, metadata, topic_id, sync=not self.scheduler.is_background)
         self._load_partition(directory, partition, path)
         log = self.logs[partition]
         if self.scheduler.is_background:
-            log.sync_aside([metadata])
+            log.sync_in_background([metadata])
         self._sync_names(directory)
         return log
 
@@ -268,7 +268,7 @@ class LogManager(Owner):
             raise log.fail(error) from error
         del self.logs[partition], self._home[partition]
         log.taken_away(renamed)
-        self.upkeep.forget(directory, partition)
+        self.maintenance.forget(directory, partition)
         return log, renamed
 
     def _removal(self, path: str) -> Callable[[], None]:
@@ -280,7 +280,7 @@ class LogManager(Owner):
         def failed(error: OSError) -> None:
             logger.warning("%s: cannot be removed: %s; the next start tries again", path, error.strerror)
 
-        return lambda: self.scheduler.aside(remove, lambda _: None, failed, Lane.BULK)
+        return lambda: self.scheduler.in_background(remove, lambda _: None, failed, WorkQueue.BULK)
 
     # Work around the logs.
 
@@ -295,7 +295,7 @@ class LogManager(Owner):
     def write_cleaner_offset(self, partition: TopicPartition, offset: int) -> None:
         directory = self._home.get(partition)
         if directory is not None:
-            self.upkeep.write(directory, CLEANER_OFFSETS, {**directory.cleaner_offsets, partition: offset})
+            self.maintenance.write(directory, CLEANER_OFFSETS, {**directory.cleaner_offsets, partition: offset})
 
     def online(self) -> Iterator[Log]:
         """Each is asked for when its turn comes: one that was deleted or failed since the first is left out."""
@@ -308,7 +308,7 @@ class LogManager(Owner):
     def logs_in(self, directory: DataDirectory) -> Iterator[Log]:
         return (log for log in self.online() if self._home.get(log.partition) is directory)
 
-    # What logs tell their owner.
+    # What logs report to their owner.
 
     def publish_start(self, log: OwnedLog, start_offset: int) -> Callable[[], None]:
         directory = self._home[log.partition]
@@ -316,13 +316,13 @@ class LogManager(Owner):
 
     def publish_recovery_point(self, log: OwnedLog, offset: int) -> None:
         directory = self._home[log.partition]
-        self.scheduler.settle()  # else an older checkpoint that is on its way would follow this one
+        self.scheduler.wait()  # else an older checkpoint that is on its way would follow this one
         directory.write(RECOVERY_POINTS, {**directory.recovery_points, log.partition: offset})
 
     def publish_clean_end(self, log: OwnedLog, offset: int) -> None:
         directory = self._home[log.partition]
         if directory.cleaner_offsets.get(log.partition, offset) > offset:
-            self.scheduler.settle()
+            self.scheduler.wait()
             directory.write(CLEANER_OFFSETS, {**directory.cleaner_offsets, log.partition: offset})
 
     @contextmanager
@@ -366,7 +366,7 @@ class LogManager(Owner):
             log.partition for log, failure in zip(logs, self.scheduler.all(works), strict=True) if self._is_closed(log, failure)
         }
         for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
-            for _ in self.upkeep.checkpoint(name):
+            for _ in self.maintenance.checkpoint(name):
                 pass
         for directory in self.directories:
             logs = list(self.logs_in(directory))
@@ -374,7 +374,9 @@ class LogManager(Owner):
             try:
                 directory.close(all(log.partition in closed for log in logs), marked)
             except OSError as error:
-                logger.error("%s: no marker of a clean stop: %s; the next start recovers its logs", directory.path, error.strerror)
+                logger.error(
+                    "%s: no marker of a clean stop: %s; the next start recovers its logs", directory.path, error.strerror
+                )
         self.directories = []
 
     def _is_closed(self, log: Log, failure: OSError | None) -> bool:

@@ -1,4 +1,4 @@
-"""What a log asks of whoever owns its data directory."""
+"""What a log asks of the owner of its data directory."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from milepost.errors import InvalidArgument, KafkaStorage, OffsetOutOfRange
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.log.segments import LogSegments
 from milepost.record.batch import NO_TIMESTAMP
@@ -41,7 +41,7 @@ class Isolation(enum.Enum):
     COMMITTED = "committed"
 
 
-@frozen
+@frozen_dataclass
 class OffsetMetadata:
     """An offset and where it lies; segment and position are -1 when only the offset is known."""
 
@@ -50,7 +50,7 @@ class OffsetMetadata:
     position: int = -1
 
 
-@frozen
+@frozen_dataclass
 class FetchData:
     """The answer to a read. `aborted` is None unless the read was for committed data."""
 
@@ -76,7 +76,7 @@ class FetchData:
         return list(iter_batches(self.data))
 
 
-@frozen
+@frozen_dataclass
 class Found:
     """The record a lookup ends at, and where it lies. `steps` is filled when the lookup was traced."""
 
@@ -88,7 +88,7 @@ class Found:
     steps: list[Step] = field(default_factory=list)
 
 
-@frozen
+@frozen_dataclass
 class TimestampAndOffset:
     timestamp: int
     offset: int

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import enum
 
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 
 class Kind(enum.Enum):
@@ -37,7 +37,7 @@ class Dialect(enum.Enum):
     CONFLUENT = "confluent"
 
 
-@frozen
+@frozen_dataclass
 class MetricName:
     """`domain` is `kafka.server` and the like; a metric of our own has `milepost` and an empty type, and one spelling."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from milepost.errors import InvalidArgument
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.metrics.histogram import Histogram
 from milepost.metrics.names import Kind, MetricName
 
@@ -20,7 +20,7 @@ Sample = tuple[Labels, Value]
 NO_LABELS: Labels = ()
 
 
-@frozen
+@frozen_dataclass
 class Metric:
     name: MetricName
     kind: Kind

@@ -1,7 +1,7 @@
 """An acceptor listens on one address and hands new connections to its processors, one after the other in turn.
 
 It binds when it is made, so that the port is known and a port in use is noticed before anything else starts; it
-accepts when it is told to. When the process is out of descriptors it pauses instead of spinning on a listening socket
+accepts when its socket is ready. When the process is out of descriptors it pauses instead of spinning on a listening socket
 that is always ready.
 """
 
@@ -60,7 +60,7 @@ class Acceptor:
                 f"{host}:{port}: cannot listen there: {error.strerror}; choose another port (0 takes a free one) or stop what uses it"
             ) from error
         self._socket.setblocking(False)
-        # Also told while the broker stops, when nobody listens there any more.
+        # Also called while the broker stops, when it does not listen there any more.
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     def start(
@@ -84,10 +84,10 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in OUT_OF_DESCRIPTORS:
-                    logger.warning("%s: %s; new connections wait", self.listener, error.strerror)
+                    logger.warning("%s: %s; not accepting new connections", self.listener, error.strerror)
                     self._pause(PAUSE_SECONDS)
                     return
-                continue  # the peer went away before it was accepted
+                continue  # the peer disconnected before it was accepted
             self._admit(sock, address[0], address[1])
 
     def _pause(self, seconds: float) -> None:
@@ -128,7 +128,7 @@ class Acceptor:
             host, _ = max(open_from.items(), key=lambda item: (item[1], item[0] == newcomer))
             theirs = [channel for channel in channels if channel.host == host] or channels
             oldest = min(theirs, key=lambda channel: channel.recency)
-            oldest.processor.close(oldest, "made room for a new connection")
+            oldest.processor.close(oldest, "closed to make room for a new connection")
 
     def stop(self) -> None:
         """Take no more connections; those that are there go on."""

@@ -8,9 +8,9 @@ So when several waits in a row were over within `AWAKE` the next one looks again
 doing so when
 
     nothing comes       the traffic has changed; short waits have to be seen again first
-    the core was taken  between two looks: another process wants it, and whoever uses up his share of a core is not woken promptly any
-                        more. Not again for a moment, or twice as long as the last time.
-    a socket is written to  a large answer is on its way, and whoever reads it has the other core to do
+    the core was taken  between two looks: another process wants it, and a thread that exhausts its time slice is no longer woken
+                        promptly. Not again for a moment, or twice as long as the last time.
+    a socket is written to  a large response is being sent, and its reader may need the core
 
 Only a loop that has its process to itself does this: in a program that runs a broker on a thread, or handles requests in a pool, that
 thread would keep the interpreter from the others. `milepost.busy.poll=false` switches it off.
@@ -33,7 +33,7 @@ Ready = list[tuple[int, int]]
 
 
 def has_cores() -> bool:
-    """Whether somebody else can run while this thread stays awake."""
+    """Whether another thread can run while this one stays awake."""
     return len(os.sched_getaffinity(0)) > 1
 
 
@@ -52,13 +52,13 @@ class BusyPoll:
         self._pause = LEAST_PAUSE
         self._not_before = 0.0
 
-    def poll(self, patience: float, before: float) -> Ready:
-        """What is ready, at the latest after `patience` seconds (negative: no limit). It is `before` now."""
-        if self._short_waits >= SHORT_WAITS and patience:
+    def poll(self, wait_seconds: float, before: float) -> Ready:
+        """What is ready, at the latest after `wait_seconds` (negative: no limit). It is `before` now."""
+        if self._short_waits >= SHORT_WAITS and wait_seconds:
             ready = self._stay_awake(before)
             if ready:
                 return ready
-        ready = self._look(patience)
+        ready = self._look(wait_seconds)
         now = self._monotonic()
         if not ready or ready[0][1] & select.EPOLLOUT or now - before >= AWAKE or now < self._not_before:
             self._short_waits = 0

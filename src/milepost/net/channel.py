@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
-from milepost.net.owed_answers import Owed, OwedAnswers
+from milepost.net.response_order import OrderedResponse, ResponseOrder
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Answered(Protocol):
     def count(self, sent_at: float) -> None: ...
 
 
-class PendingRequest(Owed, Answered, Protocol):
+class PendingRequest(OrderedResponse, Answered, Protocol):
     """A request of a connection, until its answer has left."""
 
     @property
@@ -66,14 +66,14 @@ class Channel(FrameInput):
         "interest",
         "is_advancing",
         "is_open",
+        "is_paused_for_memory",
         "is_put_off",
-        "is_starved",
         "last_active",
         "listener",
         "mute",
         "opened_at",
         "out_bytes",
-        "owed",
+        "pending_responses",
         "processor",
         "reserved",
         "state",
@@ -92,14 +92,14 @@ class Channel(FrameInput):
         self.is_open = True
         self.is_advancing = False
         self.interest = READ
-        # Since when the frame that is coming in has been coming, or was last found to come fast enough, and how much of it was there then.
+        # When the current frame began to arrive, or was last found to come fast enough, and how much of it was there then.
         self.frame_since: float | None = None
         self.frame_bytes = 0
         # Since when the peer has taken nothing of what is to be sent.
         self.stuck_since: float | None = None
         # Bytes of the memory pool, and whether it had none left for this connection.
         self.reserved = 0
-        self.is_starved = False
+        self.is_paused_for_memory = False
         # Whether requests that are here already wait for the next turn.
         self.is_put_off = False
         self._pass_began = self._turn_began = 0.0
@@ -111,7 +111,7 @@ class Channel(FrameInput):
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.
         self.fast_path: FastPath | None = None
-        self.owed: OwedAnswers[PendingRequest] = OwedAnswers()
+        self.pending_responses: ResponseOrder[PendingRequest] = ResponseOrder()
         self._out: deque[memoryview | FileSlice] = deque()
         self.out_bytes = 0
 
@@ -129,7 +129,7 @@ class Channel(FrameInput):
                     self.processor.output.waiting += size
 
     def send_now(self, answers: bytes | bytearray) -> bool:
-        """Send what nothing waits before; whether all of it went. What did not go is queued."""
+        """Send it when nothing is queued before it; whether all of it was sent. The rest is queued."""
         try:
             sent = 0 if self._out else self.sock.send(answers)
         except BlockingIOError:
@@ -140,7 +140,7 @@ class Channel(FrameInput):
         return False
 
     def flush(self) -> bool:
-        """Send as much as the socket takes; whether everything went."""
+        """Send as much as the socket takes; whether everything was sent."""
         while self._out:
             try:
                 if isinstance(self._out[0], FileSlice):
@@ -219,11 +219,11 @@ class Channel(FrameInput):
 
     # Muting.
 
-    def let_go(self, request: PendingRequest) -> None:
+    def read_ahead(self, request: PendingRequest) -> None:
         """Read on, though the request is not answered yet."""
         # Only from its handler, before that returns; in a pool the next request might overtake it on its way to the log.
         is_early = self.is_advancing and not self.processor.is_pooled and self.mute is MuteState.MUTED and not request.answered_at
-        if is_early and self.owed.let_go(request):
+        if is_early and self.pending_responses.read_ahead(request):
             self.mute = MuteState.NOT_MUTED
 
     def note(self, event: MuteEvent) -> None:

@@ -9,7 +9,7 @@ A pass serves the sockets that are ready, then what was posted, then the timers 
 (`next_pass`). However much long work there is, a socket that becomes ready waits for one piece of it.
 
 A loop knows how much it has to do: `idle_seconds` is the time it has waited in all, `longest_pass` the longest time between
-two waits since somebody looked last, which is how long a socket that became ready may have been left alone.
+two waits since the last look, which is how long a socket that became ready may have been left alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("milepost.net")
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
-GONE = select.EPOLLHUP | select.EPOLLERR
+HANGUP = select.EPOLLHUP | select.EPOLLERR
 
 Task = Callable[[], object]
 OnReady = Callable[[int], None]
@@ -166,7 +166,7 @@ class EventLoop:
         busy = before - self.now
         if busy > self.longest_pass:
             self.longest_pass = busy
-        ready = self._poll(self._patience(timeout, before), before)
+        ready = self._poll(self._wait_seconds(timeout, before), before)
         self.now = now = self.monotonic()
         self.idle_seconds += now - before
         # What is put off in this pass waits until the sockets were looked at again.
@@ -183,10 +183,10 @@ class EventLoop:
         if has_long_work:
             self._long_work.popleft()()
 
-    def _sleep(self, patience: float, _: float) -> list[tuple[int, int]]:
-        return self._epoll.poll(patience)
+    def _sleep(self, wait_seconds: float, _: float) -> list[tuple[int, int]]:
+        return self._epoll.poll(wait_seconds)
 
-    def _patience(self, timeout: float | None, now: float) -> float:
+    def _wait_seconds(self, timeout: float | None, now: float) -> float:
         if self._posted or self._long_work:
             return 0
         if not self._timers:

@@ -1,12 +1,12 @@
 """A way past the request channel for requests that a layer above reads straight from the receive buffer, many in one go.
 
 A request that passes through the request channel costs several microseconds of objects and calls; one-record produce requests come by the
-dozen. Whoever handles requests may leave a fast path on a connection; the processor then offers it what was received before it takes the
+dozen. The handler of requests may leave a fast path on a connection; the processor then offers it what was received before it takes the
 next request the usual way. Fast paths are taken only where handlers run inline.
 
     requests   answered together: their answers leave in one piece
     last       the request that ended the pass, if it has to be answered by itself: it waits, or its connection is to be closed, or answers
-               to earlier requests of the connection are still owed (`owed_answers`)
+               to earlier requests of the connection are still pending (`response_order`)
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ReceiveBuffers:
         self._spare.append(buffer)
 
     def give_up(self, buffer: memoryview) -> None:
-        """Somebody outside keeps a frame of this buffer: it is gone when that is."""
+        """Another owner keeps a frame of this buffer: it is freed with that frame."""
         if buffer is self.current:
             self.current = self._spare.pop() if self._spare else memoryview(bytearray(self.size))
         else:
@@ -103,7 +103,7 @@ class FrameInput:
 
     @property
     def has_taken(self) -> bool:
-        """Whether `next_frame`, or somebody else, has taken a frame since the last `keep_rest`."""
+        """Whether `next_frame`, or a fast path, has taken a frame since the last `keep_rest`."""
         return self._at > 0
 
     @property
@@ -112,7 +112,7 @@ class FrameInput:
         return self._view, self._at, self._end
 
     def skip_input(self, at: int) -> None:
-        """Somebody else has taken the frames up to there."""
+        """A fast path has taken the frames up to there."""
         self._at = at
 
     def keep_rest(self) -> None:
@@ -133,7 +133,7 @@ class FrameInput:
                 self._grow()
 
     def keep_frame(self) -> None:
-        """Leave the frame that was handed on last as it is, for as long as somebody has it: receive elsewhere from now on."""
+        """Leave the frame that was handed on last as it is, for as long as it is used: receive elsewhere from now on."""
         rest = bytes(self._view[self._at : self._end])
         if self._is_lent or self._view is self._buffers.current:
             self._buffers.give_up(self._view)

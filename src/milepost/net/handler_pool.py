@@ -5,7 +5,7 @@ end, shrinking ends the last ones once they are done with the request in hand. `
 waited for work, divided by their number: its rate is RequestHandlerAvgIdlePercent, where 1 is idle and 0 overloaded.
 
 An exception that a handler lets through is a bug of ours, not of the request: it is reported as fatal, because a
-server that goes on after one would answer from a state nobody knows.
+server that goes on after one would answer from an unknown state.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RequestHandler:
             try:
                 pool.channel.handle(request)
             except BaseException as error:
-                # The processor may be waiting for room in the queue, and nobody may be left to make it.
+                # The processor may be waiting for room in the queue, and no handler may be left to make it.
                 pool.channel.end()
                 pool.fatal(error)
                 return

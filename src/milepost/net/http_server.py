@@ -55,7 +55,7 @@ class Page:
     status: int = 200
 
 
-# What is wrong is in the log, and does not concern whoever asks.
+# What is wrong is in the log, and does not concern the client.
 FAILED = Page(b"this page could not be made; the log says why\n", status=500)
 Give = Callable[[Page], None]
 MakePage = Callable[[Give], None]
@@ -97,7 +97,7 @@ class HttpServer:
             loop.later(PAUSE_SECONDS, lambda: loop.modify(fd, READ) if self._socket.fileno() >= 0 else None)
             return
         if len(self._connections) >= MOST_CONNECTIONS:
-            # A health check is always answered: who has been quiet longest goes, and somebody who waits for a page only when all do.
+            # A health check is always answered: the longest idle connection is closed, and one that waits for a page only when all do.
             min(self._connections.values(), key=lambda connection: (connection.is_busy, connection.last_active)).close()
         sock.setblocking(False)
         self._connections[sock.fileno()] = HttpConnection(sock, self._loop, self.pages, self._connections)
@@ -260,7 +260,7 @@ class HttpConnection:
             self._out = self._out[sent:]
         self.is_busy = False
         if self._is_last:
-            # Whoever is told why sees it only if nothing he sent is left unread when the connection ends.
+            # The client sees the reason only if nothing it sent is left unread when the connection ends.
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
                 for _ in range(MOST_READS_AT_THE_END):
@@ -270,7 +270,7 @@ class HttpConnection:
             return
         self._want(READ)
         self._give_time(REQUEST_SECONDS if self._received else IDLE_SECONDS)
-        # From the loop and not from here: whoever sends a thousand requests ahead gets them answered one by one all the same.
+        # From the loop and not from here: a client that sends a thousand requests ahead gets them answered one by one all the same.
         if self._received:
             self._loop.later(0, self._go_on)
 

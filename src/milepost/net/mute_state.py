@@ -2,7 +2,7 @@
 
 A connection is muted as soon as a request of it is on its way, and read again when the answer has left and any
 throttle is over. So a client's requests are handled one at a time, in order, and a client that is over its quota
-waits in its own socket buffer. (A request that was let go counts as answered here: see owed_answers.)
+waits in its own socket buffer. (A request that is read ahead of counts as answered here: see response_order.)
 
     state                      request received   answer sent   throttle starts              throttle ends
     NOT_MUTED                  MUTED              -             -                            -
@@ -10,7 +10,7 @@ waits in its own socket buffer. (A request that was let go counts as answered he
     MUTED_AND_THROTTLED        -                  THROTTLED     -                            MUTED
     THROTTLED                  -                  -             -                            NOT_MUTED
 
-MUTED: the answer is still owed. (Kafka splits MUTED by whether the request or only the response is pending; nothing
+MUTED: the response is still pending. (Kafka splits MUTED by whether the request or only the response is pending; nothing
 depends on it.)
 """
 

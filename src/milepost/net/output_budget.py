@@ -7,7 +7,8 @@ while the budget is used up none is begun: requests for them wait, all others ar
     waiting      bytes in memory that are to be sent; records that go from disk to socket are not among them
     when_free    be called once, when there is room again
 
-While somebody waits for room, a connection that takes less than LEAST_TAKEN in a second is closed: it reads too slowly for what it keeps.
+While a connection waits for room, another one that takes less than LEAST_TAKEN in a second is closed: it reads too slowly for
+what it keeps.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import MilepostError
 from milepost.net.channel import Channel, PendingRequest
-from milepost.net.event_loop import GONE, READ, WRITE, EventLoop
+from milepost.net.event_loop import HANGUP, READ, WRITE, EventLoop
 from milepost.net.frame_input import KEPT_AS_COPY, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
 from milepost.net.output_budget import OutputBudget
@@ -70,7 +70,7 @@ class Processor:
         self._between_requests = between_requests
         self._buffers = ReceiveBuffers()
         self._memory = requests.memory
-        self._starved: deque[Channel] = deque()
+        self._paused: deque[Channel] = deque()
         self.opened = self.closed = 0
         self.is_reading = True
         # Handlers run on threads of their own.
@@ -134,7 +134,7 @@ class Processor:
     # Reading.
 
     def _on_ready(self, channel: Channel, events: int) -> None:
-        if events & GONE and (channel.is_muted or channel.out_bytes or channel.is_starved):
+        if events & HANGUP and (channel.is_muted or channel.out_bytes or channel.is_paused_for_memory):
             # Nobody is left to answer. The kernel says so whatever we asked for, again and again until the socket is closed.
             self.close(channel)
             return
@@ -158,8 +158,8 @@ class Processor:
                 size = channel.receive()
             elif not channel.reserved:
                 size = channel.receive(KEPT_AS_COPY - 1)
-            elif self._memory.refuses(channel, self._memory_is_back):
-                self._starve(channel)
+            elif self._memory.refuses(channel, self._memory_available):
+                self._pause_for_memory(channel)
                 return
             else:
                 # No further than the end of this request: the next one waits for its turn.
@@ -175,7 +175,7 @@ class Processor:
     def _advance(self, channel: Channel) -> None:
         """Hand on every whole request, one after the other, as long as each is answered at once."""
         while self._advance_until_full(channel):
-            # So many answers that they had to go first, and they went: on with the requests behind them.
+            # So many responses that they had to be sent first, and they were: on with the requests behind them.
             channel.resume_input()
 
     def _advance_until_full(self, channel: Channel) -> bool:
@@ -228,8 +228,8 @@ class Processor:
         view, start, end = channel.waiting_input
         if start == end or self.is_pooled:
             return 0.0
-        # One at a time where others have their turn between two requests, or where answers to earlier ones are still owed.
-        is_alone = self._between_requests is not None or bool(channel.owed)
+        # One at a time where others have their turn between two requests, or where responses to earlier ones are still pending.
+        is_alone = self._between_requests is not None or bool(channel.pending_responses)
         taken = fast_path.take(view, start, end, self.max_request_bytes, is_alone)
         if taken is None:
             return 0.0
@@ -261,22 +261,22 @@ class Processor:
         elif size < before:
             self._memory.release(before - size)
 
-    def _starve(self, channel: Channel) -> None:
+    def _pause_for_memory(self, channel: Channel) -> None:
         """Leave the connection alone until there is memory again."""
-        channel.is_starved = True
-        self._starved.append(channel)
+        channel.is_paused_for_memory = True
+        self._paused.append(channel)
         self._want(channel, 0)
 
-    def _memory_is_back(self) -> None:
-        """Called from whoever gave some back, on any thread."""
-        self.loop.post(self._feed_starved)
+    def _memory_available(self) -> None:
+        """Called when memory was released, on any thread."""
+        self.loop.post(self._resume_paused)
 
-    def _feed_starved(self) -> None:
-        # Read from here, who waited longest first: by the time the kernel reports them, whoever gave the memory back may have
+    def _resume_paused(self) -> None:
+        # Read from here, who waited longest first: by the time the kernel reports them, the connection that released the memory may have
         # taken it again. Those for whom there is nothing yet wait on, in this order.
-        waiting, self._starved = self._starved, deque()
+        waiting, self._paused = self._paused, deque()
         for channel in waiting:
-            channel.is_starved = False
+            channel.is_paused_for_memory = False
             if channel.is_open:
                 channel.restart_frame(self.loop.now)
                 self._want(channel, READ)
@@ -288,7 +288,7 @@ class Processor:
         """Send the response and read the connection again. Safe from any thread."""
         request.answered_at = request.taken_at = self.loop.monotonic()
         if self.is_pooled:
-            # Also from the loop's own thread: whoever answers may hold what a handler waits for, and the next request of
+            # Also from the loop's own thread: the answering code may hold what a handler waits for, and the next request of
             # the connection may have to wait for a handler.
             self.loop.post(lambda: self._take(request, outgoing))
         else:
@@ -320,12 +320,12 @@ class Processor:
         if not channel.is_open:
             return
         request.frame = NO_BYTES
-        if channel.owed:
+        if channel.pending_responses:
             was_empty = not channel.out_bytes
-            for each, pieces in channel.owed.answered(request, outgoing):
+            for each, pieces in channel.pending_responses.answered(request, outgoing):
                 self._queue(channel, each, pieces)
-            if channel.owed and not channel.is_advancing:
-                # What was let go together is mostly answered together: one write at the end of this pass.
+            if channel.pending_responses and not channel.is_advancing:
+                # Requests read ahead of together are mostly answered together: one write at the end of this pass.
                 if was_empty and channel.out_bytes:
                     self.loop.post(lambda: self._send(channel))
                 return
@@ -349,7 +349,7 @@ class Processor:
     def _queue(self, channel: Channel, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel.answered.append(request)
         channel.queue(outgoing)
-        if request.is_let_go:
+        if request.is_read_ahead:
             return  # the connection was not muted because of it
         if request.throttle_seconds > 0:
             channel.note(MuteEvent.THROTTLE_STARTED)
@@ -388,7 +388,7 @@ class Processor:
         channel.stuck_since = None
         if channel.answered:
             channel.count_answered(self.loop.monotonic())
-        if channel.mute is NOT_MUTED and not channel.is_starved:
+        if channel.mute is NOT_MUTED and not channel.is_paused_for_memory:
             self._want(channel, READ)
 
     def _want(self, channel: Channel, events: int) -> None:

@@ -1,8 +1,8 @@
-"""Connections that were closed for what came in on them: counted, and told in the log.
+"""Connections that were closed for what came in on them: counted, and logged.
 
 A frame that is none, a request that does not parse, an API that is not served. Clients do not send such things by accident for
-long, so the operator should hear of it; and whoever sends a thousand a second should not fill the disk with it: at most one line
-a second for an address, which says how many went untold.
+long, so the operator should see it; and a client that sends a thousand a second should not fill the disk with it: at most one line
+a second for an address, which says how many were left out.
 """
 
 from __future__ import annotations

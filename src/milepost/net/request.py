@@ -4,7 +4,7 @@
     no response  nothing goes out (acks=0); its connection is read again
     close        the connection ends
     throttle     after the answer, the connection stays unread for a while
-    let go       its connection is read on before it is answered; answers still go out in the order of the requests (owed_answers)
+    read ahead   its connection is read on before it is answered; responses are still sent in the order of the requests (response_order)
 
 A request is stamped as it passes, by a monotonic clock: received, dequeued by a handler, handled (if it is not answered by
 then: what is left is waiting for data or for other replicas), answered, taken by the processor, and when it is sent, it is
@@ -35,7 +35,7 @@ class Request:
         "dequeued_at",
         "frame",
         "handled_at",
-        "is_let_go",
+        "is_read_ahead",
         "meter",
         "outgoing",
         "received_at",
@@ -54,9 +54,9 @@ class Request:
         self.handled_at = 0.0
         self.answered_at = 0.0
         self.throttle_seconds = 0.0
-        self.is_let_go = False
+        self.is_read_ahead = False
         self.outgoing: Sequence[Outgoing] | None = None
-        # Whoever reads the header says what kind of request it is.
+        # Set when the header has been read.
         self.meter = UNNAMED
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:
@@ -71,9 +71,9 @@ class Request:
         if self.channel.is_advancing and not self.channel.processor.is_pooled:  # elsewhere the frame is a copy already
             self.channel.keep_frame()
 
-    def let_go(self) -> None:
-        """Called by a handler that will answer later, and on whose doings no later request of the connection depends."""
-        self.channel.let_go(self)
+    def read_ahead(self) -> None:
+        """Called by a handler that will answer later, when no later request of the connection depends on its work."""
+        self.channel.read_ahead(self)
 
     def count(self, sent_at: float) -> None:
         """The answer has left."""

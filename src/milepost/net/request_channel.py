@@ -61,7 +61,7 @@ class PooledRequestChannel(RequestChannel):
                 return
 
     def end(self) -> None:
-        """Take no more requests: nobody handles them any more."""
+        """Take no more requests: they would not be handled."""
         self._has_ended = True
 
     def take(self, timeout: float) -> Request | None:

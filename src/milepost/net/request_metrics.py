@@ -236,5 +236,5 @@ def error_name(code: int) -> str:
         return str(code)
 
 
-# For requests that nobody has a name for.
+# For requests of unknown APIs.
 UNNAMED = RequestMeter(-1, ())

@@ -76,7 +76,7 @@ class ServerMetrics:
         registry.gauge(
             network("RequestQueueSize", "RequestChannel"), "Requests that wait for a handler", lambda: len(server.data_requests)
         )
-        registry.gauge(network("ResponseQueueSize", "RequestChannel"), "Answers that have not left yet", self._unsent)
+        registry.gauge(network("ResponseQueueSize", "RequestChannel"), "Responses that are not sent yet", self._unsent)
         if server.control_acceptor is not None:
             registry.gauge(
                 network("ControlPlaneRequestQueueSize", "RequestChannel"),
@@ -113,7 +113,7 @@ class ServerMetrics:
         registry.add(connections("connection-close-rate"), Kind.GAUGE, "Connections closed per second", self._close_rate)
         registry.gauge(
             own("event_loop_longest_pass_seconds"),
-            "Longest time in about 15 seconds that the network thread looked at no socket",
+            "Longest time in about 15 seconds between two looks of the network thread at its sockets",
             lambda: self.longest_pass,
         )
 

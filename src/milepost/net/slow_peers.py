@@ -17,16 +17,16 @@ STUCK_SECONDS = 30.0
 
 def reason_to_close(channel: Channel, now: float, max_idle_seconds: float) -> str | None:
     if channel.frame_since is not None and comes_too_slowly(channel, channel.frame_since, now):
-        return f"less than {FRAME_BYTES_PER_SECOND} bytes a second came of a request, for {FRAME_SECONDS:.0f} seconds"
+        return f"less than {FRAME_BYTES_PER_SECOND} bytes a second of a request arrived, for {FRAME_SECONDS:.0f} seconds"
     if channel.stuck_since is not None and now > channel.stuck_since + STUCK_SECONDS:
-        return f"{channel.out_bytes} bytes are ready, and none was taken for {STUCK_SECONDS:.0f} seconds"
+        return f"{channel.out_bytes} bytes are ready to send, and none was read for {STUCK_SECONDS:.0f} seconds"
     if now - channel.last_active > max_idle_seconds and not channel.is_muted:
         return f"silent for {max_idle_seconds:.0f} seconds"
     return None
 
 
 def comes_too_slowly(channel: Channel, since: float, now: float) -> bool:
-    if now <= since + FRAME_SECONDS or channel.is_starved:
+    if now <= since + FRAME_SECONDS or channel.is_paused_for_memory:
         return False
     received = channel.received_bytes
     if received - channel.frame_bytes < FRAME_SECONDS * FRAME_BYTES_PER_SECOND:

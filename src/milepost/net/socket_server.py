@@ -20,7 +20,7 @@ from dataclasses import field
 
 from milepost.config.listeners import Listener
 from milepost.errors import InvalidArgument
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.net.acceptor import Acceptor
 from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
@@ -43,7 +43,7 @@ MOST_HELD = 256 << 20
 """Bytes of requests that are not complete after a second, over all connections: where `queued.max.request.bytes` sets no limit."""
 
 
-@frozen
+@frozen_dataclass
 class ServerSettings:
     """Kafka's socket settings under Kafka's names and defaults; `pooled` is ours."""
 
@@ -91,7 +91,7 @@ class SocketServer:
                 self.acceptors.append(self._bind(listener))
             self.control_acceptor = self._bind(control_listener) if control_listener else None
         except BaseException:
-            # Nobody gets to see this server, so nobody else can close what it has.
+            # The caller never gets this server, so it has to be closed here.
             for acceptor in self.acceptors:
                 acceptor.stop()
             for loop in filter(None, (self.loop, self._control_loop)):
@@ -197,7 +197,7 @@ class SocketServer:
                 processor.loop.post(processor.close_idle)
         for channel in self.output.too_slow(self._clients()):
             channel.processor.close(
-                channel, f"hardly any of {channel.out_bytes} bytes was taken, while others wait for their memory"
+                channel, f"almost none of {channel.out_bytes} bytes was read, while other connections wait for memory"
             )
         if self.memory is None:
             self._shed()

@@ -23,7 +23,7 @@ from enum import IntEnum
 
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument, InvalidRecord
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.record.batch import NO_PARTITION_LEADER_EPOCH
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
@@ -44,7 +44,7 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-@frozen
+@frozen_dataclass
 class EndTransactionMarker:
     control_type: ControlType
     coordinator_epoch: int

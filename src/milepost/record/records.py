@@ -27,7 +27,7 @@ from itertools import repeat
 from milepost.codec.buffer import Buffer
 from milepost.codec.varint import read_varint, varint_size, write_varint, write_varlong
 from milepost.errors import InvalidArgument
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.record.kernel import decode_records
 from milepost.record.sequence import increment_sequence
 
@@ -37,7 +37,7 @@ MAX_RECORD_OVERHEAD = 21
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@frozen
+@frozen_dataclass
 class Record:
     """A record. One that is not in a log yet has no offset (-1), and may leave its timestamp (-1) to the log."""
 

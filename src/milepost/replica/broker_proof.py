@@ -1,10 +1,10 @@
 """How brokers of one cluster prove to each other that they are: a secret that lives in ZooKeeper, and SCRAM over it (`protocol/scram`).
 
-Whoever can read ZooKeeper is trusted: it could make itself the controller there. Whoever can only reach a listener is not. Both ends of a
-connection prove that they know the secret, once, before its first request; from then on the connection is a broker's. The secret is made by
-the first broker of the cluster, from 32 random bytes, and read by each at the start of its session.
+A client that can read ZooKeeper is trusted: it could make itself the controller there. One that can only reach a listener is not.
+Both ends of a connection prove that they know the secret, once, before its first request; from then on the connection is a
+broker's. The secret is made by the first broker of the cluster, from 32 random bytes, and read by each at the start of its session.
 
-A broker names itself by its id, and the broker that it means to talk to: an exchange that somebody passes on to another broker fails there.
+A broker names itself by its id, and the broker that it means to talk to: an exchange that is passed on to another broker fails there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BrokerProof:
     def warn_if_open(self, listeners: Iterable[str]) -> None:
         if not self.is_required:
             logger.warning(
-                "milepost.broker.proof.required=false: anybody who reaches listener %s and says that it is a broker or the controller of "
+                "milepost.broker.proof.required=false: any client of listener %s that claims to be a broker or the controller of "
                 "this cluster is believed; needed only while brokers of Apache Kafka are members",
                 " or ".join(sorted(listeners)),
             )

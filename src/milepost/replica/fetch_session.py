@@ -2,7 +2,7 @@
 
     session id, epoch
     0, 0      everything that is wanted, and please keep it
-    id, n     what changed since the request before: positions that moved, partitions that came or went
+    id, n     what changed since the request before: positions that moved, partitions that were added or removed
     0, -1     (with `reset`) the leader forgot the session: the next request is full again
 
 A leader that does not keep sessions answers with id 0; then every request is full.

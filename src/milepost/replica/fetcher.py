@@ -2,7 +2,7 @@
 
 A fetch waits at the leader until there is something (`replica.fetch.wait.max.ms`), so an idle cluster sends two requests a second, and a
 busy one as many as the network takes. What the leader refuses for one partition holds up that one alone: it is left out for a moment, or,
-when our epoch is old, until the controller tells us anew.
+when our epoch is stale, until the next LeaderAndIsr.
 
 Partitions whose move is throttled are left out while more came than their rate allows, unless they are in sync; when nothing else is
 fetched here, we look again after `replica.fetch.backoff.ms`.
@@ -18,7 +18,7 @@ from typing import Any
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.loop import Timer, Timers
-from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
 from milepost.protocol.fetch_frames import RepeatedAnswer, RepeatedFetch
 from milepost.protocol.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
@@ -111,7 +111,7 @@ class Fetcher:
     # Turns.
 
     def _go_on(self) -> None:
-        """The next request, if none is on its way and somebody is ready."""
+        """The next request, if none is in flight and a partition is ready."""
         if self._is_busy or self._is_closed or not self.partitions:
             return
         now = self._clock.now_ms()
@@ -156,7 +156,7 @@ class Fetcher:
     def _lost(self, error: MilepostError) -> None:
         self._is_busy = False
         if not self._is_closed:
-            logger.info("broker %d cannot be fetched from: %s", self.leader.broker_id, error)
+            logger.info("fetch from broker %d failed: %s", self.leader.broker_id, error)
             self._reset()
             self._later(self.settings.backoff_ms)
 
@@ -246,7 +246,8 @@ class Fetcher:
     def _fetched(self, response: Any, asked: Asked) -> None:
         if response.error_code:
             if response.error_code not in SESSION_ERRORS:
-                logger.info("broker %d refuses a fetch with %d", self.leader.broker_id, response.error_code)
+                code = response.error_code
+                logger.info("fetch from broker %d failed: %s (%d)", self.leader.broker_id, error_name(code), code)
             self._reset()
             self._delay_all(asked if response.error_code not in SESSION_ERRORS else ())
             return
@@ -289,7 +290,7 @@ class Fetcher:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._ask_range(name, following)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            logger.info("%s: epoch %d is over; the controller will say who leads", name, following.leader_epoch)
+            logger.info("%s: fenced, leader epoch %d is stale; waiting for the next LeaderAndIsr", name, following.leader_epoch)
             self.remove(name)
         else:
             self._delay(name)

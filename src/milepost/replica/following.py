@@ -65,18 +65,21 @@ class Following:
 
     def _truncate(self, offset: int) -> None:
         if offset >= self.log.end_offset:
-            # Nothing to cut but an epoch of our own in which we never wrote: kept, it would part us from the leader for ever.
+            # Nothing to cut but an epoch of our own in which we never wrote: keeping it would make the logs diverge permanently.
             self.log.truncate_to(offset)
             return
         if offset < self.log.high_watermark:
             logger.warning(
-                "%s: the leader's log parts from ours at %d, below the high watermark %d",
+                "%s: diverges from the leader's log at %d, below the high watermark %d",
                 self.log.partition,
                 offset,
                 self.log.high_watermark,
             )
         logger.info(
-            "%s: cut from %d to %d, where the leader's log parts from ours", self.log.partition, self.log.end_offset, offset
+            "%s: truncated from %d to %d, where it diverges from the leader's log",
+            self.log.partition,
+            self.log.end_offset,
+            offset,
         )
         self.log.truncate_to(offset)
 
@@ -101,6 +104,6 @@ class Following:
         if leader_end < self.log.end_offset:
             self._truncate(leader_end)
         elif leader_start > self.log.end_offset:
-            logger.info("%s: starts anew at %d, the leader has nothing older", self.log.partition, leader_start)
+            logger.info("%s: truncated fully, starts at %d: the leader has nothing older", self.log.partition, leader_start)
             self.log.truncate_fully_and_start_at(leader_start)
         self.lag = max(0, leader_end - self.log.end_offset)

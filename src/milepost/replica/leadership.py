@@ -5,12 +5,12 @@
     shrink           a follower that was not caught up within `replica.lag.time.max.ms` leaves the in-sync replicas
     expand           one that has reached the high watermark and the start of this leader's epoch joins them
 
-With a proposal goes in which registration of its broker each follower was seen to be where it is (its broker epoch, which it tells with
-every fetch since 3.5): one that went and came back meanwhile may have less (KIP-903).
+A proposal carries the broker epoch of each follower (followers send it with every fetch since 3.5): a broker that restarted meanwhile has
+another epoch, and may have lost records (KIP-903).
 
 A change is proposed to the controller (`IsrChanger`), one at a time. Until it is confirmed the *larger* of the old and the new set counts:
-what is acknowledged must be on all of whichever turns out to hold. A leader that is told that its knowledge is old does nothing until it is
-told anew who leads.
+what is acknowledged must be on all replicas of the set that turns out to hold. A leader with a stale epoch waits for the next
+LeaderAndIsr.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from milepost.log.log import Log
-from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.replica.remote_replica import NO_BROKER_EPOCH, UNKNOWN_OFFSET, RemoteReplica
 
 logger = logging.getLogger("milepost.replica")
@@ -106,7 +106,7 @@ class Leadership:
         self._epochs: dict[int, int] = {}
         self._is_unheard = False
         self.on_confirmed: Callable[[], object] = lambda: None
-        """Other replicas are in sync now: the high watermark may move without anybody fetching."""
+        """The ISR has changed: the high watermark may move without a fetch."""
         self.remote: dict[int, RemoteReplica] = {}
         self._follow(now_ms)
 
@@ -119,7 +119,7 @@ class Leadership:
             del self.remote[broker_id]
 
     def update(self, state: LeaderState, now_ms: int) -> None:
-        """The controller told anew, for this same leader: other replicas, or a change that was made on its own account."""
+        """Another LeaderAndIsr for the same leader: other replicas, or an ISR that the controller changed itself."""
         self.state = state
         self._proposed = None
         self._follow(now_ms)
@@ -156,7 +156,7 @@ class Leadership:
         }
         if behind:
             logger.info(
-                "%s: replicas %s are more than %d ms behind offset %d and leave the in-sync ones",
+                "%s: shrinking the ISR: replicas %s are more than %d ms behind offset %d",
                 self.log.partition,
                 sorted(behind),
                 self.max_lag_ms,
@@ -184,7 +184,7 @@ class Leadership:
 
     def _confirmed(self, asked: LeaderState, confirmed: Confirmed) -> None:
         if self.state is not asked or self._proposed is None:
-            return  # the controller has told otherwise since
+            return  # superseded by the controller
         if confirmed.error == 0:
             if confirmed.partition_epoch >= self.state.partition_epoch:
                 self.state = self.state._replace(
@@ -195,9 +195,10 @@ class Leadership:
         elif confirmed.error in NOT_NOW:
             self._proposed = None
         else:
-            # What we know is old, or we lead no more: the next LeaderAndIsr says. Any other error says nothing about the proposal: it
-            # is made again. Either way the larger set counts until then, for an earlier try may have been heard.
-            logger.info("%s: change of the in-sync replicas refused with %d", self.log.partition, confirmed.error)
+            # A stale epoch, or no longer the leader: the next LeaderAndIsr decides. Any other error says nothing about the proposal,
+            # so it is repeated. Until then the larger set counts, because an earlier try may have succeeded.
+            error = confirmed.error
+            logger.info("%s: change of the ISR failed: %s (%d)", self.log.partition, error_name(error), error)
             self._is_unheard = confirmed.error not in GIVE_UP
 
     # The high watermark.

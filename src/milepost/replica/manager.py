@@ -66,7 +66,7 @@ class ReplicaManager:
         if partition is not None:
             self.logs.delete(name)
             del self.partitions[name]
-            partition.is_hosted = False
+            partition.is_online = False
             self.purgatory.check(name)
 
     def append(
@@ -83,7 +83,7 @@ class ReplicaManager:
         return self.partitions[name].append(data, origin, guard, examined, for_all=for_all)
 
     def appended(self, partition: Partition, size: int, records: int) -> None:
-        """A batch was appended to a partition's log: count it, and wake whoever waits for it."""
+        """A batch was appended to a partition's log: count it, and complete the requests that wait for it."""
         if partition.log.is_flush_awaited:
             self.unflushed.add(partition)
             partition.log.when_flushed(lambda failure: self._flushed(partition))
@@ -104,7 +104,7 @@ class ReplicaManager:
         log = partition.log
         if not log.is_flush_awaited:
             self.unflushed.discard(partition)
-        if partition.is_solo and not log.is_failed:
+        if partition.has_one_replica and not log.is_failed:
             log.update_high_watermark(max(log.high_watermark, log.recovery_point))
         self.purgatory.check(partition.name)
 

@@ -1,7 +1,7 @@
-"""What this broker knows of the whole cluster: what the controller's UpdateMetadata requests told, one after the other.
+"""What this broker knows of the whole cluster, from the controller's UpdateMetadata requests.
 
 Each request brings the list of all live brokers and the partitions that changed. A partition with leader -2 is being deleted and is
-forgotten. Clients are told from here who leads and where; it may be a moment behind, and clients know that.
+forgotten. Metadata responses are made from here; it may be a moment behind, and clients know that.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ alone       leading for good: this broker is the whole cluster, so it is the in-
 suspended   leading, as far as we know, but in a registration that is over: nothing is done until the controller says it again
 following   appends of clients are refused; a fetcher brings what the leader has
 
-A partition neither leads nor follows until it is told to: by the controller, or alone as soon as it is hosted.
+A partition neither leads nor follows until it gets a role: by the controller, or alone as soon as it is hosted.
 
-What a producer sent behind a batch that was refused is refused alike, and so is what overtook it (`refused_batches`).
+What a producer sent behind a batch that was refused is refused alike, and so is what overtook it (`retriable_rejections`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from milepost.record.batch import RecordBatch
 from milepost.replica.leadership import IsrChanger, Leadership, LeaderState, NoFollowers
 from milepost.replica.metadata import NO_LEADER
 from milepost.replica.purgatory import COMMITTED
-from milepost.replica.refused_batches import OVERTAKING_MS, RefusedBatches
+from milepost.replica.retriable_rejections import OVERTAKING_MS, RetriableRejections
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Partition:
         self.topic_id = topic_id
         self.broker_id = broker_id
         self.topic_metrics = topic_metrics
-        self.is_hosted = True
-        self.is_solo = False
-        """Whether an append is all it takes: nobody else has to have it, and nobody can take the leadership away."""
+        self.is_online = True
+        self.has_one_replica = False
+        """Whether an append is all it takes: there is no other replica, and no other leader can be elected."""
         self.is_suspended = False
         self.leadership: Leadership | None = None
         self.leader_id = NO_LEADER
@@ -77,14 +77,14 @@ class Partition:
         self.replicas: list[int] = []
         self.committed_key: Hashable = (COMMITTED, log.partition)
         """What those wait for in the purgatory who want more to be committed; `name` is for more to be appended."""
-        self._told_isr: list[int] = []
-        self._refused = RefusedBatches(log.producers)
+        self._isr_of_leader: list[int] = []
+        self._refused = RetriableRejections(log.producers)
 
     @property
     def name(self) -> TopicPartition:
         return self.log.partition
 
-    # Roles.
+    # LeaderAndIsrHandler.
 
     def lead_alone(self) -> None:
         """There are no other brokers: every epoch of the log was led here, and the latest goes on."""
@@ -92,14 +92,14 @@ class Partition:
         state = LeaderState(0 if latest is None else latest, frozenset((self.broker_id,)), (self.broker_id,), 0)
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, NoFollowers(), 0, 0)
-        self.is_solo = True
+        self.has_one_replica = True
         self.committed_key = self.log.partition
         self.log.update_high_watermark(self.log.end_offset)
 
     def lead(self, state: LeaderState, changer: IsrChanger, max_lag_ms: int) -> Leadership:
         """The controller made this broker the leader, in a new epoch."""
         now = self.log.clock.now_ms()
-        # A leader's first word in its epoch: whoever asks later where the epoch began is told the end as it is now.
+        # A leader's epoch begins at the log end as it is now, for everyone who asks later.
         self.log.assign_epoch(state.leader_epoch)
         self._take(self.broker_id, state)
         self.leadership = Leadership(self.log, self.broker_id, state, changer, now, max_lag_ms)
@@ -116,7 +116,7 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = list(state.replicas)
-        self._told_isr = sorted(state.isr)
+        self._isr_of_leader = sorted(state.isr)
 
     def suspend(self) -> None:
         """The registration in which this broker was made the leader is over, and with it what it asked of ZooKeeper."""
@@ -149,21 +149,21 @@ class Partition:
 
     @property
     def in_sync_replicas(self) -> list[int]:
-        """A leader knows; a follower knows what it was told when it became one."""
-        return self._told_isr if self.leadership is None else sorted(self.leadership.state.isr)
+        """A leader knows it; a follower has the one of the LeaderAndIsr that made it a follower."""
+        return self._isr_of_leader if self.leadership is None else sorted(self.leadership.state.isr)
 
-    def fault(self, *, only_leader: bool = True) -> int:
+    def unavailable_error(self, *, only_leader: bool = True) -> int:
         """Why this broker cannot serve the partition now, as an error code. Only its leader may, or any replica."""
-        if self.is_solo:
+        if self.has_one_replica:
             return ErrorCode.NONE
         if self.leadership is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if only_leader else ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_suspended or self._is_fenced() else ErrorCode.NONE
 
     def acknowledgement(self, end_offset: int) -> int | None:
-        """What to tell a producer who wants all in-sync replicas to have everything before `end_offset`; None: not yet."""
+        """The error code for acks=all, when all in-sync replicas have everything before `end_offset`; None: not yet."""
         leadership = self.leadership
-        if not self.is_hosted or leadership is None:
+        if not self.is_online or leadership is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not leadership.remote:
             return ErrorCode.NONE
@@ -188,7 +188,7 @@ class Partition:
         """
         leadership = self.leadership
         try:
-            if leadership is None or (not self.is_solo and (self.is_suspended or self._is_fenced())):
+            if leadership is None or (not self.has_one_replica and (self.is_suspended or self._is_fenced())):
                 raise NotLeaderOrFollower(f"broker {self.broker_id} does not lead {self.name}; broker {self.leader_id} does")
             if self._refused.first and origin is CLIENT:
                 self._refused.check(RecordBatch(data))
@@ -201,7 +201,7 @@ class Partition:
             except OutOfOrderSequence as gap:
                 if self._may_be_overtaking(data, leadership):
                     raise NotLeaderOrFollower(
-                        f"{gap}; the leader before broker {self.broker_id} may have got what is missing"
+                        f"{gap}; the leader before broker {self.broker_id} may have the missing batch"
                     ) from gap
                 raise
         except MilepostError as error:
@@ -215,12 +215,14 @@ class Partition:
     def _ensure_enough_replicas(self, leadership: Leadership) -> None:
         least = self.log.config.min_insync_replicas
         if not leadership.may_append(least):
-            raise NotEnoughReplicas(f"{self.name}: {len(leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}")
+            raise NotEnoughReplicas(
+                f"{self.name}: {len(leadership.state.isr)} replicas are in sync, min.insync.replicas is {least}"
+            )
 
     def _may_be_overtaking(self, data: ReadableBuffer, leadership: Leadership) -> bool:
         """Whether what is missing before a batch may be on its way to the leader before this one. Alone there was none."""
-        is_new = not self.is_solo and self.log.clock.now_ms() < leadership.since_ms + OVERTAKING_MS
-        return is_new and self._refused.is_overtaking(RecordBatch(data), leadership.start_offset)
+        is_new = not self.has_one_replica and self.log.clock.now_ms() < leadership.since_ms + OVERTAKING_MS
+        return is_new and self._refused.may_follow_unseen_batch(RecordBatch(data), leadership.start_offset)
 
     def note_refused(self, data: ReadableBuffer, error: NotLeaderOrFollower | NotEnoughReplicas) -> None:
         """A client's batch was refused for a reason that may soon be over: those sent behind it are to be refused alike."""
@@ -228,7 +230,7 @@ class Partition:
 
     def advance(self) -> bool:
         """After an append: whether others than those who wait for the append itself have something to read now."""
-        if self.is_solo:
+        if self.has_one_replica:
             if not self.log.is_flush_awaited:
                 self.log.update_high_watermark(self.log.end_offset)
             return False

@@ -1,4 +1,4 @@
-"""The other brokers, as whoever talks to them sees them: a request out, an answer or a failure back, nothing waits.
+"""Requests to other brokers: one goes out, a response or a failure comes back by callback, nothing blocks.
 
 Requests of one purpose to one broker share a connection and are answered in order; different purposes do not hold each other up. Brokers
 know each other by the purpose too: it is in the client id, as Kafka's brokers do it.

@@ -1,7 +1,7 @@
 """Where requests wait that cannot be answered yet: for data to arrive, or for their time to run out.
 
 A waiting operation watches one or more keys (partitions). Whatever changes a key calls `check`: each operation that
-watches it is told which key it was and looks whether it can complete now. A timer completes it anyway when its time is up.
+watches it gets the key and checks whether it can complete now. A timer completes it anyway when its time is up.
 Either way it completes once, and is forgotten under all its keys.
 
 Who waits for the same keys again and again may stay (`watch`), and keeps an eye on the clock by itself.
@@ -32,7 +32,7 @@ class Watcher(Protocol):
     def is_waiting(self) -> bool: ...
 
     def attempt(self, key: Hashable) -> bool:
-        """Something about the key changed. Whether there is no need to tell again."""
+        """Something about the key changed. Whether it need not be called again."""
         ...
 
 
@@ -103,7 +103,7 @@ class Purgatory:
         self.forget(waiting)
 
     def cancel(self, waiting: Waiting) -> None:
-        """Forget an operation whose client went away."""
+        """Forget an operation whose client has disconnected."""
         if waiting.timer is not None:
             waiting.timer.cancel()
         self.forget(waiting)

@@ -1,6 +1,6 @@
 """A batch that was refused, in the metrics of its topic: as failed or not, and for which reason.
 
-What tells the client something and leaves the broker untroubled is not failed: another leader, a batch that is too large or damaged,
+Expected errors do not count as failed: another leader, a batch that is too large or damaged,
 a partition whose disk is gone (it is counted there). Too few replicas in sync is a failure.
 """
 

@@ -12,7 +12,7 @@ from milepost.log.cached_position import CachedPosition
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""Before 3.5 followers do not tell it."""
+"""Followers before 3.5 do not send it."""
 
 
 class RemoteReplica:

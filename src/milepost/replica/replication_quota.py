@@ -9,7 +9,7 @@ Two limits in bytes a second, each with the partitions that it is for:
 
 The partitions are `*`, or `partition:broker` for each replica: only those of this broker concern it.
 
-Everything of these partitions counts, whoever it is for; what waits when there was too much are the replicas that are behind. One that is
+All bytes of these partitions count, for any replica; what waits when there was too much are the replicas that are behind. One that is
 in sync is never held up: producers wait for it. Nothing is cut to size: the next fetch goes without the partition until the rate is below
 the limit again.
 """
@@ -59,7 +59,7 @@ class ReplicationQuota:
         return numbers is ALL or name.partition in numbers
 
     def record(self, size: int) -> None:
-        """So many bytes of such partitions went by."""
+        """So many bytes of such partitions were sent or received."""
         self._rate.record(size)
 
     @property

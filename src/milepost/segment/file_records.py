@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import CorruptRecord, InvalidArgument
 from milepost.files import Handle
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.record.batch import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, NO_TIMESTAMP, RecordBatch
 from milepost.record.batches import batch_at
 from milepost.record.legacy import MESSAGE_OVERHEAD_V0
@@ -43,7 +43,7 @@ _legacy_offset = struct.Struct(">q").unpack_from
 _v1_timestamp = struct.Struct(">18xq").unpack_from
 
 
-@frozen
+@frozen_dataclass
 class BatchPosition:
     """Where a batch lies, and what its header says without being asked twice."""
 
@@ -53,7 +53,7 @@ class BatchPosition:
     max_timestamp: int
 
 
-@frozen
+@frozen_dataclass
 class FoundRecord:
     """The record that answers a question about time, and where its batch starts."""
 
@@ -63,7 +63,7 @@ class FoundRecord:
     leader_epoch: int
 
 
-@frozen
+@frozen_dataclass
 class Hole:
     """Damaged bytes from `position` to `end`, where the offsets from `first_offset` up to `next_offset` should be."""
 
@@ -73,7 +73,7 @@ class Hole:
     next_offset: int
 
 
-@frozen
+@frozen_dataclass
 class FileSlice:
     """A stretch of a `.log` file that has not been read yet: a server may hand it to sendfile."""
 
@@ -88,7 +88,7 @@ class FileSlice:
         return self.records.read(self.position, self.size)
 
 
-@frozen
+@frozen_dataclass
 class SegmentRead:
     """Batches from one segment. The first holds the offset asked for; the last may be cut short by the size limit."""
 

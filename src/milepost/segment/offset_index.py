@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 
 from milepost.errors import IndexOffsetOverflow, InvalidArgument, InvalidOffset
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.segment.sparse_index import SparseIndex
 from milepost.segment.trace import Trace
 
@@ -26,7 +26,7 @@ ENTRY_SIZE = 8
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
-@frozen
+@frozen_dataclass
 class OffsetPosition:
     offset: int
     position: int

@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 
 from milepost.errors import IndexOffsetOverflow, InvalidArgument, InvalidOffset
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.sparse_index import SparseIndex
@@ -31,7 +31,7 @@ from milepost.segment.trace import Trace
 ENTRY_SIZE = 12
 
 
-@frozen
+@frozen_dataclass
 class TimestampOffset:
     timestamp: int
     offset: int

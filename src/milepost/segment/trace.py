@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 PAGE_SIZE = 4096
 
 
-@frozen
+@frozen_dataclass
 class SegmentChoice:
     """Which segment was taken, and by which rule:
 
@@ -31,13 +31,13 @@ class SegmentChoice:
     next_base_offset: int | None = None
 
 
-@frozen
+@frozen_dataclass
 class Probe:
     slot: int
     key: int
 
 
-@frozen
+@frozen_dataclass
 class IndexSearch:
     """One binary search in an index file. `slot` is None when the target lies before the first entry."""
 
@@ -58,7 +58,7 @@ class IndexSearch:
         return len({probe.slot * self.entry_size // PAGE_SIZE for probe in self.probes})
 
 
-@frozen
+@frozen_dataclass
 class LogScan:
     """A walk over batch headers, then over the records of the batch that was found, from an index position."""
 

@@ -21,12 +21,12 @@ import struct
 
 from milepost.errors import CorruptIndex, InvalidArgument
 from milepost.files import HandlePool, remove_file
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 ENTRY = struct.Struct(">hqqqq")
 
 
-@frozen
+@frozen_dataclass
 class AbortedTransaction:
     producer_id: int
     first_offset: int
@@ -35,7 +35,7 @@ class AbortedTransaction:
     version: int = 0
 
 
-@frozen
+@frozen_dataclass
 class AbortedSearch:
     transactions: list[AbortedTransaction]
     is_complete: bool

@@ -300,7 +300,7 @@ def test_partition_that_another_broker_may_lead_now_is_refused(way, broker, read
 
     def suspend() -> None:
         partition = broker.replicas.partition_of("t", 0)
-        partition.is_solo = False
+        partition.has_one_replica = False
         partition.suspend()
 
     on_loop(broker, suspend)

@@ -38,7 +38,7 @@ class Replicated:
         old = replicas.partitions[self.name]
         partition = Partition(old.log, old.topic_id, 1, old.topic_metrics, replicas, lambda: self.is_fenced)
         partition.lead(LeaderState(7, frozenset(isr), (1, 2), 0), NoChanges(), 10_000)
-        old.is_hosted = False
+        old.is_online = False
         replicas.partitions[self.name] = partition
         return partition
 

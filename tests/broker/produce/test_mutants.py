@@ -23,7 +23,7 @@ from milepost.log.producer_state.producers import ProducerStateManager
 from milepost.protocol.messages import InitProducerIdRequest
 from milepost.replica import partition
 from milepost.replica.partition import Partition
-from milepost.replica.refused_batches import RefusedBatches
+from milepost.replica.retriable_rejections import RetriableRejections
 from milepost.topic_partition import TopicPartition
 from tests.broker.conftest import SETTINGS
 from tests.broker.produce.replicas import Replicated
@@ -218,7 +218,7 @@ def mutated(module: ModuleType, old: str, new: str) -> ModuleType:
     return changed
 
 
-IS_LED = "leadership is None or (not self.is_solo and (self.is_suspended or self._is_fenced()))"
+IS_LED = "leadership is None or (not self.has_one_replica and (self.is_suspended or self._is_fenced()))"
 
 
 def door(test: str) -> Any:
@@ -229,7 +229,7 @@ OF_THE_DOOR = {
     "led": lambda patch: patch.setattr(Partition, "append", door("self.is_suspended or self._is_fenced()")),
     "fenced": lambda patch: patch.setattr(Partition, "append", door("leadership is None")),
     "enough_replicas": lambda patch: patch.setattr(Partition, "_ensure_enough_replicas", nothing),
-    "refused_before": lambda patch: patch.setattr(RefusedBatches, "check", nothing),
+    "refused_before": lambda patch: patch.setattr(RetriableRejections, "check", nothing),
     "follower": lambda patch: [patch.setattr(module, "has_to_wait", lambda *given: False) for module in (frame_answers, handler)],
     "not_in_the_transaction": lambda patch: [
         patch.setattr(ProducerStateManager, "has_open_transaction", lambda *given: True),

@@ -166,7 +166,7 @@ def test_batch_that_is_decompressed_to_more_than_is_quick_is_looked_at_aside(wir
     assert len(large) < 1000
     requests = [request_of({"a": [(0, batch(b"x")), (1, large)]})] * 3
     assert produced(wire, requests) == [[(0, number), (0, number)] for number in range(3)]
-    assert on_loop(served, lambda: served.record_examiner.batches_aside) == 3
+    assert on_loop(served, lambda: served.record_examiner.batches_in_background) == 3
 
 
 def test_batch_beyond_the_budget_of_its_request_is_too_large(way, brokers):

@@ -215,7 +215,7 @@ def test_new_controller_takes_over_from_what_is_in_zookeeper(town):
     town.create_topic("t", {0: (1, 2, 3)})
     town.take_told()
     town.kill_broker(1)
-    assert town.controller.office.term.epoch == 2
+    assert town.controller.parts.term.epoch == 2
     told = town.take_told()
     assert told[:4] == [
         "2 UpdateMetadata live [2, 3]",
@@ -233,7 +233,7 @@ def test_changes_of_brokers_are_timed_beyond_a_term(town):
     town.kill_broker(2)
     times = town.election_times.histogram.count
     assert times > 0
-    town.kill_broker(town.controller.office.settings.broker_id)
+    town.kill_broker(town.controller.parts.settings.broker_id)
     town.start_broker(2)
     assert town.election_times.histogram.count > times
 
@@ -390,7 +390,7 @@ def test_reassignment_goes_on_under_the_next_controller(town):
     partition = TopicPartition("t", 0)
     town.ask(town.controller.alter_reassignments, {partition: (3, 1)})
     town.kill_broker(1)
-    assert town.controller.office.term.epoch == 2
+    assert town.controller.parts.term.epoch == 2
     town.start_broker(1)
     alter(town, 2, (2, 3, 1))
     leader, _, isr, _ = town.state("t", 0)
@@ -460,7 +460,7 @@ def test_answer_of_a_life_before_does_not_hold_up_a_deletion(town):
 def test_only_what_a_broker_has_lost_in_this_life_is_lost(town):
     town.create_topic("t", {0: (2, 1, 3)})
     error = LeaderAndIsrResponse.PartitionError(topic_name="t", partition_index=0, error_code=56)
-    brokers, told = town.controller.context.brokers, town.controller.office.requests.on_leader_and_isr
+    brokers, told = town.controller.context.brokers, town.controller.parts.requests.on_leader_and_isr
     before = brokers[3]
     town.sessions[3].expire()
     town.turns.settle()
@@ -534,7 +534,7 @@ def test_deposed_controller_ends_at_its_next_write(town):
     town.write(SetData(znodes.CONTROLLER_EPOCH, b"7"))
     town.create_topic("t", {0: (1, 2)})
     assert not old.is_active
-    assert [type(error).__name__ for error in town.errors] == ["Deposed"]
+    assert [type(error).__name__ for error in town.errors] == ["ControllerMoved"]
     assert znodes.state_path("t", 0) not in town.server.nodes
 
 

@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from milepost.cluster.controller.controller import Controller
+from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
-from milepost.cluster.controller.office import ControllerSettings
 from milepost.cluster.election import Elected, elect
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes

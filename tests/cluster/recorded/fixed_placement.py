@@ -10,9 +10,9 @@ import functools
 
 from milepost.broker.topology import zookeeper_topics
 from milepost.cli.main import main
-from milepost.cluster import leaving
+from milepost.cluster import controlled_shutdown
 
 if __name__ == "__main__":
     zookeeper_topics.assign_replicas = functools.partial(zookeeper_topics.assign_replicas, start=0)
-    leaving.TELLING_SECONDS, leaving.ANSWER_SECONDS = 0.4, 120.0
+    controlled_shutdown.LOOK_SECONDS, controlled_shutdown.ANSWER_SECONDS = 0.4, 120.0
     main(prog_name="milepost")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.apis import (
+from milepost.broker.requests import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_producers,

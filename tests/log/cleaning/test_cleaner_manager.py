@@ -285,7 +285,7 @@ def test_cleaning_that_is_aborted_swaps_nothing_and_moves_no_checkpoint(logs, ma
     manager.resume(KV)
     assert manager.clean(work, checkpoints.write) is None
     assert (checkpoints, contents(log)) == ({}, before)
-    assert "cleaning aborted: somebody needs the log" in caplog.text
+    assert "cleaning aborted: the log is needed" in caplog.text
 
 
 @pytest.mark.parametrize("failure", [OSError(errno.EIO, "broken"), CorruptRecord("not what was there")])

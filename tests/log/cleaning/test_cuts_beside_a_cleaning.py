@@ -129,7 +129,7 @@ def test_segments_deleted_after_compact_became_delete_do_not_come_back(started, 
 
     def delete_instead() -> None:
         log.update_config(log.config.override({"cleanup.policy": "delete", "retention.bytes": str(log.segments.active.size * 3)}))
-        for _ in manager.upkeep.retain():
+        for _ in manager.maintenance.retain():
             pass
 
     assert clean_with(manager, step, delete_instead)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.configs.dynamic_config import ALL_BROKERS, Configured, apply, in_force
-from milepost.cluster import settings
+from milepost.cluster.zookeeper import entity_configs
 from milepost.config.broker import BrokerConfig
 from milepost.config.configuration import Configuration
 from milepost.config.topic import LogConfig
@@ -18,8 +18,8 @@ from milepost.config.unserved import unkept_promises
 from milepost.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from milepost.cluster.member import Member
-    from milepost.cluster.told import ToldCluster
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.replica.replication_quota import ReplicationQuotas
 
 logger = logging.getLogger("milepost.broker")
@@ -31,9 +31,9 @@ class ConfiguredInCluster(Configured, Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
     @property
-    def member(self) -> Member: ...
+    def member(self) -> ClusterMember: ...
     @property
     def replication_quotas(self) -> ReplicationQuotas: ...
 
@@ -44,7 +44,7 @@ class ClusterSettings:
 
     # Reading.
 
-    def take_all(self, stored: settings.Stored) -> None:
+    def take_all(self, stored: entity_configs.Stored) -> None:
         cluster = self._broker.cluster
         cluster.client_quotas = stored.quotas
         if stored.brokers != cluster.broker_configs:
@@ -58,7 +58,7 @@ class ClusterSettings:
         if kind == "topics":
             self._take_topic(name, configs)
         elif kind == "brokers":
-            name = ALL_BROKERS if name == settings.DEFAULT else name
+            name = ALL_BROKERS if name == entity_configs.DEFAULT else name
             self._broker.cluster.broker_configs = {**self._broker.cluster.broker_configs, name: configs}
             if name in (ALL_BROKERS, str(self._broker.node_id)):
                 self._use_broker_settings()
@@ -69,7 +69,7 @@ class ClusterSettings:
         try:
             parsed = LogConfig.parse(known(LogConfig, configs), broker.config)
         except InvalidConfiguration as fault:
-            logger.warning("settings of topic %s are not taken up: %s", name, fault)
+            logger.warning("settings of topic %s are not applied: %s", name, fault)
             return
         broker.logs.topics[name] = parsed
         broker.replication_quotas.use_topic(name, parsed)
@@ -80,11 +80,11 @@ class ClusterSettings:
         broker = self._broker
         stored = {name: known(BrokerConfig, configs) for name, configs in broker.cluster.broker_configs.items()}
         for fault in (fault for configs in broker.cluster.broker_configs.values() for fault in unkept_promises(configs)):
-            logger.warning("a setting of brokers in ZooKeeper is not taken up: %s", fault)
+            logger.warning("a broker setting in ZooKeeper is not applied: %s", fault)
         try:
             config = in_force(broker.static_config, stored, broker.node_id)
         except InvalidConfiguration as fault:
-            logger.warning("settings of brokers are not taken up: %s", fault)
+            logger.warning("broker settings in ZooKeeper are not applied: %s", fault)
             return
         broker.use_config(config)
         broker.replication_quotas.use_rates(config)
@@ -102,7 +102,7 @@ class ClusterSettings:
                 self.changed(entity, dict(configs))
             done(is_stored)
 
-        self._broker.member.run(settings.write(entity, configs), written, lambda: written(False))
+        self._broker.member.run(entity_configs.write(entity, configs), written, lambda: written(False))
 
 
 def known(kind: type[Configuration], configs: Mapping[str, str]) -> dict[str, str]:

@@ -38,7 +38,7 @@ class ConfigSource(IntEnum):
 
 
 NO_MORE = ("message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms")
-"""Properties of topics that Kafka 4 has dropped: shown where somebody has set them."""
+"""Properties of topics that Kafka 4 has dropped: shown where they are set."""
 WIRE_TYPES = {Type.BOOLEAN: 1, Type.STRING: 2, Type.INT: 3, Type.LONG: 5, Type.DOUBLE: 6, Type.LIST: 7}
 SECRETS = ("password", "secret", "jaas.config")
 

@@ -137,7 +137,7 @@ class GroupSettings:
 
 
 class ClientMetricsSettings:
-    """They are checked, and then refused: nobody collects what they ask clients for."""
+    """They are checked, and then refused: metrics of clients are not collected here."""
 
     properties: type[Configuration] = ClientMetricsConfig
     given: Mapping[str, str] = {}

@@ -1,7 +1,8 @@
 """Fetches of followers: what they ask for says what they have, so the answer reads the log and moves the high watermark.
 
-Replicas read to the end of the log. Before anything is read the follower's log is compared by epochs (since 2.7): one that went another way
-is told where, and gets no records. An answer waits for new records as a consumer's does; whoever waits for followers is told at once.
+Replicas read to the end of the log. Before anything is read the follower's log is compared by epochs (since 2.7): a diverged follower
+is sent the divergence point, and no records. An answer waits for new records as a consumer's does; requests that wait for followers are
+completed at once.
 
 One that is waiting is answered at the end of the loop's turn in which records came: everything that came in that turn goes with it, so
 followers of a busy partition ask once for several batches. Where a follower's next records are in the file is remembered, because it is
@@ -10,7 +11,7 @@ nearly always right behind the last ones.
 A partition whose move is throttled has no records for replicas that are not in sync while more went out than its rate allows
 (`replica/replication_quota`); a fetch that gets nothing else waits as if there were none.
 
-Taken from brokers that the controller named as alive; anybody else gets 31.
+Accepted from brokers that the controller lists as alive; other senders get CLUSTER_AUTHORIZATION_FAILED (31).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from milepost.broker.fetch.replica_id import broker_epoch_of, refuse_follower, r
 from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
 from milepost.broker.slices import at_once
 from milepost.clock import Clock
-from milepost.cluster.told import ToldCluster
+from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.log.cached_position import CachedPosition
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
@@ -54,7 +55,7 @@ class LeaderBroker(FetchBroker, Protocol):
     """A broker of several: it knows who is alive, keeps fetch sessions and limits what goes to replicas that are behind."""
 
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
 
     @property
     def clock(self) -> Clock: ...
@@ -122,8 +123,8 @@ class Follower(PartitionReader):
         partition = each.partition
         assert partition is not None
         return (
-            not partition.is_hosted
-            or partition.fault() != 0
+            not partition.is_online
+            or partition.unavailable_error() != 0
             or check_epoch(partition, each.part.current_leader_epoch) != 0
             or (partition.log.end_offset > each.part.fetch_offset and not self.must_wait_for(partition))
         )

@@ -31,7 +31,7 @@ SMALL = 16_384
 BY_ID_SINCE = 13
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 ANY_REPLICA_SINCE = 11  # with a rack, or without one
-# Errors that tell the client something and leave the broker untroubled: Kafka does not count them as failed fetches.
+# Expected errors, which are no trouble for the broker: Kafka does not count them as failed fetches.
 EXPECTED_ERRORS = frozenset(
     (
         ErrorCode.NONE,
@@ -67,7 +67,7 @@ class FetchPartition:
     def find(self, broker: FetchBroker) -> int:
         """Look the partition up, if that has not been done or it is gone; an error code when it is not here."""
         partition = self.partition
-        if partition is not None and partition.is_hosted:
+        if partition is not None and partition.is_online:
             return ErrorCode.NONE
         if self.is_by_id:
             known = broker.cluster.topic_by_id(self.topic_id)
@@ -83,7 +83,7 @@ class FetchPartition:
     def is_caught_up(self, isolation: Isolation) -> bool:
         """Whether there is nothing to read and nothing wrong: a consumer with a thousand partitions has news from a few."""
         partition, part = self.partition, self.part
-        if partition is None or not partition.is_hosted:
+        if partition is None or not partition.is_online:
             return False
         log = partition.log
         bound = log.high_watermark if isolation is Isolation.UNCOMMITTED else log.last_stable_offset
@@ -92,7 +92,7 @@ class FetchPartition:
             part.fetch_offset == bound >= log.start_offset
             and (epoch < 0 or epoch == partition.leader_epoch)
             and not log.is_failed
-            and (partition.is_solo or not partition.fault(only_leader=self.only_leader))
+            and (partition.has_one_replica or not partition.unavailable_error(only_leader=self.only_leader))
         )
 
     @property
@@ -155,7 +155,9 @@ class PartitionReader(ABC):
             return refuse(part.partition, error_code)
         partition = each.partition
         assert partition is not None, "it was found"
-        error_code = partition.fault(only_leader=each.only_leader) or check_epoch(partition, part.current_leader_epoch)
+        error_code = partition.unavailable_error(only_leader=each.only_leader) or check_epoch(
+            partition, part.current_leader_epoch
+        )
         if error_code:
             return refuse(part.partition, error_code)
         result = self.check(each, partition)

@@ -222,7 +222,7 @@ class FetchSessions:
     def keep(self, session: Session) -> int:
         """Have a place for a session that was answered, new or grown; its id, 0 when there is no place for it."""
         if session.session_id and self._sessions.get(session.session_id) is not session:
-            return session.session_id  # closed meanwhile, and the next request is told
+            return session.session_id  # closed meanwhile; the next request gets the error
         while not self._has_room_for(session):
             if not self._evict_for(session):
                 self.refusals += 1

@@ -190,7 +190,7 @@ class Coordinators:
 
     def _load_committed(self, partition: Partition, leader_epoch: int) -> None:
         leadership = partition.leadership
-        if leadership is None or partition.leader_epoch != leader_epoch or not partition.is_hosted:
+        if leadership is None or partition.leader_epoch != leader_epoch or not partition.is_online:
             return
         if partition.log.high_watermark >= leadership.start_offset:
             self._load_one(partition.name, leader_epoch)

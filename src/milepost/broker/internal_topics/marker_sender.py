@@ -1,8 +1,8 @@
-"""Markers that end a transaction, brought to whoever leads each partition: written here, or sent to another broker (WriteTxnMarkers).
+"""Transaction markers, for the leader of each partition: written here, or sent to another broker (WriteTxnMarkers).
 
-A partition whose leader is not known or does not answer is for later: 6, and whoever asked tries again. One that was deleted is told with
-3: nothing is left to be ended. That a broker does not know a partition is no proof of that, for one that has just started knows nothing
-yet; ZooKeeper is asked whether the topic is gone.
+A partition whose leader is not known or does not answer gets NOT_LEADER_OR_FOLLOWER (6), and the caller retries. One that was deleted gets
+UNKNOWN_TOPIC_OR_PARTITION (3): nothing is left to be ended. That a broker does not know a partition is no proof of that, for one
+that has just started knows nothing yet; ZooKeeper is asked whether the topic is gone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from milepost.protocol.messages import WriteTxnMarkersRequest
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.cluster.member import Member
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.cluster.protocol_versions import ProtocolVersions
-    from milepost.cluster.told import ToldCluster
     from milepost.replica.peers import Peers
 
 Marker = WriteTxnMarkersRequest.Marker
@@ -32,9 +32,9 @@ class MarkedInCluster(Marked, Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
     @property
-    def member(self) -> Member: ...
+    def member(self) -> ClusterMember: ...
     @property
     def peers(self) -> Peers: ...
     @property

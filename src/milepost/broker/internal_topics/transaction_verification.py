@@ -1,6 +1,6 @@
 """Asking a coordinator on another broker before the first record of a transaction is appended here (AddPartitionsToTxn 4 and later).
 
-Without an answer nothing is appended: the client is told to try again (`transaction_admission`). The same after 31
+Without an answer nothing is appended: the client gets a retriable error (`transaction_admission`). The same after 31
 CLUSTER_AUTHORIZATION_FAILED: the coordinator has not heard of us yet. (Kafka makes that 48 INVALID_TXN_STATE, which ends older producers.)
 """
 

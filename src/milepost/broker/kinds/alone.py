@@ -6,7 +6,7 @@ directories: a directory that was never used gets it on the first start, one tha
 Topics that are found in a directory and that nobody has written down were Kafka's. Their records are there, but not what Kafka keeps
 elsewhere, in ZooKeeper or in its own log of metadata:
 
-    settings       how long records stay is not known, so they stay: `retention.ms` and `retention.bytes` are -1 until somebody sets
+    settings       how long records stay is not known, so they stay: `retention.ms` and `retention.bytes` are -1 until they are set,
                    them. Internal topics get the settings that their coordinators need: they are compacted.
     producer ids   those that producers and transactional ids have are not given away again: a new producer with the id of an
                    old one would have its first batches taken for repetitions.
@@ -72,24 +72,24 @@ class AloneBroker(Broker):
             self.offsets_topic = offsets_topic(self, make=topics.make_at_once)
             self.transactions_topic = transactions_topic(self, make=topics.make_at_once)
             topics.finish_deletions()
-            self.taken_over = self._adopt()
+            self.adopted = self._adopt()
             topics.host_all()
             # The coordinators read their topics before the first client is read.
             self.write_markers = MarkerWriter(self)
             self.coordinators = Coordinators(self, is_alone=True)
             self.coordinators.start()
-            self._take_over()
+            self._load_adopted()
             apply(self)
 
     def _adopt(self) -> list[str]:
         cluster, logs = self.cluster, self.logs
-        known = {*cluster.topics, *cluster.leaving}
+        known = {*cluster.topics, *cluster.being_deleted}
         strangers = ((name, topic_id_on_disk(logs, log.directory)) for name, log in logs.logs.items() if name.topic not in known)
         return cluster.adopt(strangers, {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)})
 
-    def _take_over(self) -> None:
+    def _load_adopted(self) -> None:
         """What was just adopted, and is loaded."""
-        if self.taken_over:
+        if self.adopted:
             use_config(self, self.config)
             ids = {producer_id for log in self.logs.logs.values() for producer_id in log.producers.producers}
             ids |= {transaction.producer_id for transaction in self.transactions.all()}

@@ -1,11 +1,11 @@
 """A broker over directories that stay as they are: copies, backups, or what a running Kafka has.
 
-It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached`), and its authorizer denies whatever
-would write (`authorizer.ReadOnly`). Consumers work as ever, in groups too: members and committed offsets live in memory and go with the
-broker. They begin with what `__consumer_offsets` says, if it is attached, and transactions are shown as `__transaction_state` has them:
-none is ended here, however old.
+It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached_logs`), and its authorizer
+denies whatever would write (`authorizer.ReadOnly`). Consumers work as ever, in groups too: members and committed offsets live in
+memory and go with the broker. They begin with what `__consumer_offsets` says, if it is attached, and transactions are shown as
+`__transaction_state` has them: none is ended here, however old.
 
-Every record that is in a directory is served, also what a replica had not known to be committed: a copy has nobody to ask.
+Every record that is in a directory is served, also what a replica had not known to be committed: a copy has no other replica to ask.
 
 A person names partition directories, or data directories full of them. In a data directory only what a broker would serve counts: not
 what is marked as deleted, stray or on its way in, and not Kafka's own log of its metadata. A directory that is named itself is taken
@@ -30,13 +30,13 @@ from milepost.broker.kinds.alone import NobodyElse
 from milepost.broker.topology import alone
 from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
-from milepost.cluster.attached import AttachedCluster
+from milepost.cluster.attached_cluster import AttachedCluster
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.inspect.paths import PathKind, look_at, partitions_in
-from milepost.log.attached import AttachedLogs
+from milepost.log.attached_logs import AttachedLogs
 from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.directory.partition_metadata import random_topic_id
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 NEVER = str(2**31 - 1)
 NOT_SERVED = ("AlterPartitionReassignments", "WriteTxnMarkers")
-# Nothing happens because time goes by, and nothing is made because somebody asks for it.
+# Nothing expires, and nothing is created on request.
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.cleaner.enable": "false",
@@ -80,7 +80,7 @@ class AttachedBroker(Broker):
         super().__init__(given, logs, ReadOnly(), served)
         with self.abandoned_if_it_fails():
             self.node_id = configured_id(given)
-            self.taken_over = []
+            self.adopted = []
             logs.open_directories()
             paths = [directory.path for directory in logs.directories]
             self.cluster = AttachedCluster(paths, logs.disk, self.rng, cluster_id_of(logs.directories, self.rng), self.node_id)

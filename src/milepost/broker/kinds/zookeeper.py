@@ -1,4 +1,4 @@
-"""A broker that is one of several: what ZooKeeper and its controller tell it decides what it leads and what it follows.
+"""A broker in a cluster with ZooKeeper: the controller decides what it leads and what it follows.
 
 It is known to others from when its life begins: the session with ZooKeeper is begun then, and the broker registered, before anything is
 read. At the end what it leads is handed over (ControlledShutdown), then everything is closed, the session last.
@@ -18,26 +18,26 @@ from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.broker import Broker, configured, configured_id
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.dispatch import handled_apis
+from milepost.broker.exclusive_gate import GatedLoop
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
+from milepost.broker.gated_peers import GatedPeers
 from milepost.broker.ground import MakeGround, sockets
 from milepost.broker.internal_topics.coordinator_log import offsets_topic, transactions_topic
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.marker_sender import MarkerSender
-from milepost.broker.peers_in_turn import PeersInTurn
 from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topology import zookeeper
 from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
-from milepost.broker.turnstile import TurnstileLoop
 from milepost.clock import Clock
+from milepost.cluster.controlled_shutdown import ControlledShutdown
 from milepost.cluster.controller.controller import Controller
-from milepost.cluster.controller.office import ControllerSettings
-from milepost.cluster.controller_link import ControllerLink
+from milepost.cluster.controller.controller_parts import ControllerSettings
+from milepost.cluster.controller_channel import ControllerChannel
+from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.isr_proposals import AlterPartitionProposals, ZnodeProposals
-from milepost.cluster.leaving import Leaving
-from milepost.cluster.member import Member, MemberSettings
+from milepost.cluster.member import ClusterMember, MemberSettings
 from milepost.cluster.producer_id_blocks import ProducerIdBlocks
 from milepost.cluster.protocol_versions import ProtocolVersions, protocol_versions
-from milepost.cluster.told import ToldCluster
 from milepost.cluster.zookeeper.operations import Create
 from milepost.cluster.zookeeper.session import Session, Steps
 from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir_event
@@ -56,12 +56,12 @@ from milepost.replica.counted_isr_changes import CountedIsrChanges
 from milepost.replica.fence import Fence
 from milepost.replica.fetcher import FetcherSettings
 from milepost.replica.fetchers import Fetchers
+from milepost.replica.leader_and_isr import LeaderAndIsrHandler
 from milepost.replica.leadership import IsrChanger
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.metadata import Endpoint
 from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
-from milepost.replica.roles import Roles
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.broker")
@@ -82,7 +82,7 @@ class Connections(NamedTuple):
 
 
 class ZooKeeperBroker(Broker):
-    cluster: ToldCluster
+    cluster: ControllerMetadata
 
     def __init__(
         self,
@@ -110,18 +110,18 @@ class ZooKeeperBroker(Broker):
             session, self.peers, endpoints = by_sockets(self) if connect is None else connect(self)
             logs.open_directories()
             cluster_id = known_cluster_id(logs.directories, self.node_id)
-            self.cluster = ToldCluster(self.node_id, FEATURE_LEVELS)
-            self.taken_over = []
+            self.cluster = ControllerMetadata(self.node_id, FEATURE_LEVELS)
+            self.adopted = []
             self.use_config(given)
             logs.load_directories()
             self.member = self._make_member(session, endpoints, cluster_id or random_topic_id(self.rng))
-            self.link = ControllerLink(self.cluster, self.peers, loop)
+            self.controller_channel = ControllerChannel(self.cluster, self.peers, loop)
             self.fence = Fence(loop.monotonic, loop, given.zookeeper_session_timeout_ms / 1000, self.member.ask_zookeeper)
-            self.replicas = ReplicaManager(logs, loop, self.node_id, self.fence.is_raised)
+            self.replicas = ReplicaManager(logs, loop, self.node_id, self.fence.is_fenced)
             self.replication_quotas = ReplicationQuotas(self.node_id, given, lambda: int(loop.monotonic() * 1000))
             self.fetchers = self._make_fetchers()
             self.isr_changes = CountedIsrChanges(self._isr_changer())
-            self.roles = Roles(
+            self.leader_and_isr = LeaderAndIsrHandler(
                 self.replicas,
                 self.fetchers,
                 self.isr_changes,
@@ -129,8 +129,8 @@ class ZooKeeperBroker(Broker):
                 lambda: self.config.replica_lag_time_max_ms,
                 lambda: self.member.broker_epoch,
             )
-            self.producer_ids = ProducerIdBlocks(self.member, self.link, self.versions)
-            self.leaving = Leaving(self.member, self.link, self.versions, loop)
+            self.producer_ids = ProducerIdBlocks(self.member, self.controller_channel, self.versions)
+            self.controlled_shutdown = ControlledShutdown(self.member, self.controller_channel, self.versions, loop)
             self.topics = ZooKeeperTopics(self)
             self.settings = ClusterSettings(self)
             self.offsets_topic = offsets_topic(self, factor=given.offsets_topic_replication_factor)
@@ -145,9 +145,9 @@ class ZooKeeperBroker(Broker):
             self.membership = ZooKeeperMembership(self)
             self._listen_to_parts()
 
-    def _make_member(self, session: Session, endpoints: Sequence[Endpoint], cluster_id: str) -> Member:
+    def _make_member(self, session: Session, endpoints: Sequence[Endpoint], cluster_id: str) -> ClusterMember:
         config = self.config
-        return Member(
+        return ClusterMember(
             MemberSettings(
                 BrokerNode(tuple(endpoints), config.broker_rack),
                 ControllerSettings(
@@ -188,23 +188,23 @@ class ZooKeeperBroker(Broker):
 
     def _isr_changer(self) -> IsrChanger:
         if self.versions.has_alter_partition:
-            return AlterPartitionProposals(self.cluster, self.link, self.versions, lambda: self.member.broker_epoch)
-        return ZnodeProposals(self.cluster, self.member.run, self.loop, lambda: self.roles.controller_epoch)
+            return AlterPartitionProposals(self.cluster, self.controller_channel, self.versions, lambda: self.member.broker_epoch)
+        return ZnodeProposals(self.cluster, self.member.run, self.loop, lambda: self.leader_and_isr.controller_epoch)
 
     def _listen_to_parts(self) -> None:
-        member, roles = self.member, self.roles
+        member, leader_and_isr = self.member, self.leader_and_isr
         member.on_cluster_id = self._take_cluster_id
         member.on_secret = lambda secret: self.proof.take(secret, self.cluster.cluster_id.encode())
         member.on_settings = self.settings.take_all
         member.on_changed_settings = self.settings.changed
-        member.on_expired_session = roles.suspend
+        member.on_expired_session = leader_and_isr.suspend
         member.on_failed = self._cannot_be_member
         self.logs.on_offline = self._directory_failed
         self.logs.goes_offline_when_full = True
-        roles.on_leader = self.coordinators.leads
-        roles.on_follower = lambda partition: self.coordinators.lost(partition.name)
-        roles.on_stopped = self.coordinators.lost
-        roles.is_leaving = lambda: self.leaving.is_leaving
+        leader_and_isr.on_leader = self.coordinators.leads
+        leader_and_isr.on_follower = lambda partition: self.coordinators.lost(partition.name)
+        leader_and_isr.on_stopped = self.coordinators.lost
+        leader_and_isr.is_shutting_down = lambda: self.controlled_shutdown.is_shutting_down
 
     def _take_cluster_id(self, cluster_id: str) -> None:
         self.cluster.cluster_id = cluster_id
@@ -214,7 +214,7 @@ class ZooKeeperBroker(Broker):
             if meta is None or meta.cluster_id is None:
                 directory.write_meta(MetaProperties(0, cluster_id, self.node_id, None if meta is None else meta.directory_id))
 
-    # What the controller told.
+    # What the controller sends.
 
     @property
     def controller(self) -> Controller | None:
@@ -260,8 +260,8 @@ class ZooKeeperBroker(Broker):
         self.loop.post(end)
 
     def _directory_failed(self, path: str) -> None:
-        """The controller is told; it asks what is lost with the directory, and has others lead it."""
-        logger.error("data directory %s failed: the controller is told", path)
+        """The controller is notified; it asks what is lost with the directory, and elects other leaders."""
+        logger.error("data directory %s failed; notifying the controller", path)
 
         def note() -> Steps[None]:
             yield [Create(LOG_DIR_EVENT, log_dir_event(self.node_id), sequence=True)]
@@ -269,7 +269,7 @@ class ZooKeeperBroker(Broker):
         self.loop.post(lambda: self.member.run(note()))
 
     def _replica_failed(self, name: TopicPartition, error: MilepostError) -> None:
-        logger.error("%s is followed no more: %s", name, error)
+        logger.error("%s: stopped fetching: %s", name, error)
 
 
 class ZooKeeperMembership:
@@ -289,19 +289,19 @@ class ZooKeeperMembership:
             raise member.failure
         if not member.is_registered:
             raise BrokerUnavailable(f"ZooKeeper at {config.zookeeper_connect} does not answer; zookeeper.connect names it")
-        self.begin()
+        self.start_timers()
 
-    def begin(self) -> None:
+    def start_timers(self) -> None:
         """What goes on by the clock."""
         self._broker.fence.start()
         self._check_lag()
 
     def _check_lag(self) -> None:
-        self._broker.roles.check_lag()
+        self._broker.leader_and_isr.check_lag()
         self._broker.loop.later(self._broker.config.replica_lag_time_max_ms / 2000, self._check_lag)
 
     def settle(self) -> None:
-        """Hear from the controller who is alive, if there is one: clients that are told of no brokers at all may not ask again soon."""
+        """Wait for the first UpdateMetadata, if there is a controller: clients that see no brokers at all may not ask again soon."""
         broker = self._broker
         broker.server.loop.run_until(lambda: broker.node_id in broker.cluster.brokers, broker.loop.monotonic() + SETTLE_SECONDS)
 
@@ -309,12 +309,12 @@ class ZooKeeperMembership:
         """Hand over what is led, if there is somebody to take it."""
         broker = self._broker
         if broker.config.controlled_shutdown_enable:
-            broker.loop.post(lambda: broker.leaving.leave(stop, broker.config))
+            broker.loop.post(lambda: broker.controlled_shutdown.start(stop, broker.config))
         else:
             stop()
 
     def withdraw(self) -> None:
-        self._broker.link.close()
+        self._broker.controller_channel.close()
         self._broker.fetchers.close()
         self._broker.fence.stop()
 
@@ -334,8 +334,8 @@ def by_sockets(broker: ZooKeeperBroker) -> Connections:
     assert config.zookeeper_connect is not None
     session = KazooSession(config.zookeeper_connect, broker.loop, timeout=config.zookeeper_session_timeout_ms / 1000)
     peers: Peers = LoopPeers(loop, broker.node_id, broker.inter_broker_listener, config.control_plane_listener_name, broker.proof)
-    if isinstance(broker.loop, TurnstileLoop):
-        peers = PeersInTurn(peers, loop, broker.loop)
+    if isinstance(broker.loop, GatedLoop):
+        peers = GatedPeers(peers, loop, broker.loop)
     endpoints = [Endpoint(each.listener, "PLAINTEXT", *broker.advertised(each.listener)) for each in broker.server.all_acceptors]
     return Connections(session, peers, endpoints)
 

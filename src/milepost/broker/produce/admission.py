@@ -14,7 +14,7 @@ from milepost.broker.produce.partition_answers import known_topic
 from milepost.broker.slices import Work, called_back
 from milepost.coordinator.transactions.transaction import Producer
 from milepost.coordinator.transactions.transaction_admission import NOT_NOW, Admission, answered_to_produce
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.batch import HEADER_SIZE, MAGIC, RecordBatch
 from milepost.topic_partition import TopicPartition
@@ -60,7 +60,7 @@ def admitted(
     return refused, {name: each.guard for name, each in starting.items()}
 
 
-@frozen
+@frozen_dataclass
 class Start:
     """The first batch of a transaction in a partition, and the guard that says that the transaction has not ended meanwhile."""
 

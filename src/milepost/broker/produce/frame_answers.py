@@ -1,4 +1,4 @@
-"""What requests are told that `frames` has handled, where that takes more than filling in numbers.
+"""Responses to what `frames` has handled, where that takes more than filling in numbers.
 
 `frames` writes each answer as if every partition had taken its batch. Where one has not, or waits, that answer is decoded again, and the
 plain encoder writes what came of it.
@@ -19,7 +19,7 @@ from milepost.broker.produce.partition_answers import (
 from milepost.broker.produce.pending import PendingProduce, has_to_wait
 from milepost.broker.response_errors import count_errors
 from milepost.errors import MilepostError
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.protocol import frames
 from milepost.protocol.apis import BY_KEY, PRODUCE
 
@@ -37,7 +37,7 @@ Failed = Callable[["Request", str], object]
 """Called inside of the `except` with a request and what it was: it ends as in its handler."""
 
 
-@frozen
+@frozen_dataclass
 class Answering:
     """What all answers of one version need."""
 

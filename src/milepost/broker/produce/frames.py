@@ -88,14 +88,14 @@ class ProduceFrames:
     __slots__ = ("_answering", "_broker", "_failed", "_reader")
 
     def __init__(self, broker: Parts, failed: Failed):
-        """`failed` is told, inside of the `except`, of a request that ends as in its handler, and what it was."""
+        """`failed` is called, inside of the `except`, for a request that ends with an exception as in its handler."""
         self._broker = broker
         self._failed = failed
         self._answering: dict[int, Answering] = {}
         self._reader = FrameReader(broker)
 
     def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
-        # A pass may begin within another one: whoever was woken by an append goes on with its own requests.
+        # A pass may begin within another one: a request completed by an append continues with those of its own connection.
         reader: FrameReader = self._reader or FrameReader(self._broker)
         self._reader = None
         taken = None
@@ -304,7 +304,7 @@ class FrameReader:
         if size <= HEADER_SIZE or size > self.stop - start:
             return False
         partition = topic.partitions.get(index)
-        if partition is None or not partition.is_hosted:
+        if partition is None or not partition.is_online:
             partition = self._broker.replicas.partition_of(topic.name, index)
             if partition is None:
                 return False
@@ -465,8 +465,8 @@ class FrameReader:
             self._broker.record_examiner.batches_refused += self._budget.refused
         for partition, data, examined, numbers_at in self.batches:
             outcome = None
-            # Whoever was woken by a batch before this one may have deleted a topic.
-            if partition.is_hosted:
+            # A request completed by a batch before this one may have deleted a topic.
+            if partition.is_online:
                 try:
                     outcome = info = partition.append(data, CLIENT, None, examined, for_all=for_all)
                     _put_number(self._bytes, numbers_at, info.first_offset, 8)

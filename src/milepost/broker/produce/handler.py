@@ -160,7 +160,7 @@ class Appends:
             return missing_partition(name, context.broker)
         error_code = self._refused.get(name) or check_records(records, request, context)
         if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
-            partition.note_refused(records, NotEnoughReplicas("the transaction coordinator cannot be asked now"))
+            partition.note_refused(records, NotEnoughReplicas("the transaction coordinator is not available"))
         if error_code:
             return PartitionResponse(index=part.index, error_code=error_code, base_offset=-1)
         examined = None

@@ -1,4 +1,4 @@
-"""What a produce request names, and what it is told about each partition."""
+"""The partitions of a produce request, and the response for each."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
     2  fsync      until what topics with `flush.messages` got is durable; or its log has failed (KAFKA_STORAGE_ERROR)
     3  answer     with the error code of each partition that did not make it
 
-What needs no waiting is answered before `wait` returns. An exception in the answer is what it is in a handler, whoever completes the wait:
-another client's request, a fetch of a follower, a timer.
+What needs no waiting is answered before `wait` returns. An exception in the answer is handled as in a handler, no matter what completes the
+wait: another client's request, a fetch of a follower, a timer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PendingProduce:
             return
         self._replicas.when_committed(self._appended, seconds, self._replicated)
         # What follows on the connection need not wait: batches that were sent ahead are replicated together.
-        self._request.let_go()
+        self._request.read_ahead()
 
     def _replicated(self, codes: dict[TopicPartition, int]) -> None:
         self._errors = {name: code for name, code in codes.items() if code}

@@ -28,8 +28,8 @@ class RecordExaminer:
     def __init__(self, thread: SideThread, bytes_per_mb: int):
         self._thread = thread
         self._bytes_per_mb = bytes_per_mb
-        self.batches_aside = 0
-        """How many went to the thread."""
+        self.batches_in_background = 0
+        """Batches validated on the thread."""
         self.batches_refused = 0
         """How many came to more bytes than their requests may."""
 
@@ -46,12 +46,12 @@ class RecordExaminer:
         try:
             examined = examine_quickly(validator, data, now_ms, budget)
         except TakesLong:
-            self.batches_aside += 1
-            examined = yield from self.aside(partial(examine, validator, data, now_ms, budget))
+            self.batches_in_background += 1
+            examined = yield from self.in_background(partial(examine, validator, data, now_ms, budget))
         self.batches_refused += budget.refused - refused
         return examined
 
-    def aside(self, work: Callable[[], T]) -> Work[T]:
+    def in_background(self, work: Callable[[], T]) -> Work[T]:
         """The result of a work that touches nothing that belongs to the loop. What it raises is raised here."""
 
         results: list[T] = []

@@ -1,1 +1,1 @@
-"""What a broker tells about itself: Kafka's metrics, and `/metrics` over HTTP."""
+"""A broker's metrics under Kafka's names, and `/metrics` over HTTP."""

@@ -1,10 +1,10 @@
-"""Everything a broker tells about itself, under Kafka's names (docs/metrics.md lists it).
+"""A broker's metrics, under Kafka's names (docs/metrics.md lists it).
 
 Requests and connections are counted in `net`, what goes through topics where it is appended and fetched. The rest is not counted
-at all: it is looked up when somebody asks.
+at all: it is computed when it is read.
 
-What only several brokers can have is given all the same where an alert watches it (`replication_facts`): with one broker nothing is
-under-replicated, and nobody else is controller. Of a partition's replicas its leader tells; elsewhere they are 0, as in Kafka.
+What only several brokers can have is given all the same where an alert watches it (`replication_metrics`): with one broker nothing is
+under-replicated, and it is the controller. A partition's replicas are reported by its leader; elsewhere they are 0, as in Kafka.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def spare_replicas(partition: Partition) -> int:
 class BrokerMetrics:
     def __init__(self, broker: Parts):
         self._broker = broker
-        self._facts = broker.topology.view.replication_facts()
+        self._replication = broker.topology.view.replication_metrics()
         self.registry = Registry()
         broker.server.metrics.register(self.registry)
         broker.request_metrics.register(self.registry)
@@ -126,8 +126,8 @@ class BrokerMetrics:
         )
         registry.counter(
             own("produce_batches_aside_total"),
-            "Produced batches that another thread looked into",
-            lambda: broker.record_examiner.batches_aside,
+            "Produced batches that were validated on another thread",
+            lambda: broker.record_examiner.batches_in_background,
         )
         registry.counter(
             own("produce_batches_over_budget_total"),
@@ -161,37 +161,41 @@ class BrokerMetrics:
             ("AtMinIsrPartitionCount", "AtMinIsr", "Partitions at min.insync.replicas"),
         ):
             count(name, help, lambda part, value=PARTITION_GAUGES[gauge][1]: bool(value(part)))  # type: ignore[misc]
-        count("PartitionsWithLateTransactionsCount", "Led partitions with a transaction that hangs", self._has_late_transaction)
+        count("PartitionsWithLateTransactionsCount", "Led partitions with a hanging transaction", self._has_late_transaction)
         count("OfflineReplicaCount", "Partitions whose data directory is offline", lambda part: part.log.is_failed)
-        facts = self._facts
+        replication = self._replication
         for name, help, counted in (
-            ("IsrShrinksPerSec", "Replicas that fell out of sync", lambda: facts.isr_shrinks),
-            ("IsrExpandsPerSec", "Replicas that came back in sync", lambda: facts.isr_expands),
-            ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed", lambda: facts.failed_isr_updates),
+            ("IsrShrinksPerSec", "ISR shrinks: replicas that left the in-sync replicas", lambda: replication.isr_shrinks),
+            ("IsrExpandsPerSec", "ISR expands: replicas that joined the in-sync replicas", lambda: replication.isr_expands),
+            ("FailedIsrUpdatesPerSec", "Changes of in-sync replicas that failed", lambda: replication.failed_isr_updates),
         ):
             self._counter("kafka.server", manager, name, help, counted)
         self._counter(
-            "kafka.server", "ZooKeeper", "UnreadableZnodes", "Znodes that made no sense", lambda: facts.unreadable_znodes
+            "kafka.server",
+            "ZooKeeper",
+            "UnreadableZnodes",
+            "Znodes that could not be parsed",
+            lambda: replication.unreadable_znodes,
         )
         self._gauge(
             "kafka.server",
             "LeaderReplication",
             "byte-rate",
             "Bytes a second to followers, of throttled partitions",
-            lambda: facts.leader_byte_rate,
+            lambda: replication.leader_byte_rate,
         )
         self._gauge(
             "kafka.server",
             "FollowerReplication",
             "byte-rate",
             "Bytes a second from leaders, of throttled partitions",
-            lambda: facts.follower_byte_rate,
+            lambda: replication.follower_byte_rate,
         )
         self.registry.add(
             MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag"),
             Kind.GAUGE,
             "Records the slowest follower is behind",
-            lambda: (((("clientId", "Replica"),), facts.max_lag),),
+            lambda: (((("clientId", "Replica"),), replication.max_lag),),
         )
         for name, (help, value) in PARTITION_GAUGES.items():
             self.registry.add(
@@ -206,31 +210,31 @@ class BrokerMetrics:
             yield labels(partition.log), value(partition)
 
     def _register_controller(self) -> None:
-        broker, facts, controller = self._broker, self._facts, "KafkaController"
+        broker, replication, controller = self._broker, self._replication, "KafkaController"
 
         def gauge(name: str, help: str, value: Callable[[], float]) -> None:
             self._gauge("kafka.controller", controller, name, help, value)
 
         gauge("ActiveControllerCount", "1 where the controller is", lambda: int(broker.topology.view.is_controller))
-        gauge("OfflinePartitionsCount", "Partitions that nobody leads", lambda: facts.offline_partitions)
+        gauge("OfflinePartitionsCount", "Partitions without a leader", lambda: replication.offline_partitions)
         gauge(
             "PreferredReplicaImbalanceCount",
-            "Partitions that another than their first replica leads",
-            lambda: facts.imbalanced_partitions,
+            "Partitions that are not led by their preferred replica",
+            lambda: replication.imbalanced_partitions,
         )
-        gauge("GlobalTopicCount", "Topics of the cluster", lambda: facts.topics)
-        gauge("GlobalPartitionCount", "Partitions of the cluster", lambda: facts.partitions)
+        gauge("GlobalTopicCount", "Topics of the cluster", lambda: replication.topics)
+        gauge("GlobalPartitionCount", "Partitions of the cluster", lambda: replication.partitions)
         self._counter(
             "kafka.controller",
             "ControllerStats",
             "UncleanLeaderElectionsPerSec",
-            "Elections that lost records",
-            lambda: facts.unclean_elections,
+            "Unclean elections, which may have lost records",
+            lambda: replication.unclean_elections,
         )
         self.registry.summary(
             MetricName("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs"),
             "Time of a change of brokers, with the elections that it needs",
-            facts.election_times,
+            replication.election_times,
         )
 
     def _register_logs(self) -> None:

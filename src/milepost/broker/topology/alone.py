@@ -1,4 +1,4 @@
-"""A broker that is the whole cluster: it leads everything and asks nobody. What it must remember lies beside its logs (`cluster/solo`)."""
+"""A broker that is the whole cluster: it leads everything and needs no other. Its metadata lies beside its logs (`cluster/solo`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from milepost.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
-    from milepost.broker.telemetry.replication_facts import Alone
+    from milepost.broker.telemetry.replication_metrics import SingleBrokerReplicationMetrics
     from milepost.broker.topology.alone_topics import AloneTopics
     from milepost.cluster.solo import SoloCluster
     from milepost.cluster.view import TopicState
@@ -77,10 +77,10 @@ class AloneView:
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         return HERE
 
-    def replication_facts(self) -> Alone:
-        from milepost.broker.telemetry.replication_facts import Alone  # when somebody asks for metrics
+    def replication_metrics(self) -> SingleBrokerReplicationMetrics:
+        from milepost.broker.telemetry.replication_metrics import SingleBrokerReplicationMetrics  # only when metrics are served
 
-        return Alone(self._parts.replicas, self._parts.cluster)
+        return SingleBrokerReplicationMetrics(self._parts.replicas, self._parts.cluster)
 
 
 class NoFollowers:

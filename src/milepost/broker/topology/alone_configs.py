@@ -1,7 +1,7 @@
 """Settings and quotas that a client changes at a broker that is alone: written down beside its logs.
 
 Settings of topics and of groups are written down together, those of brokers each at once: what they are checked against is what they
-change. A group may be set before it exists, as in Kafka. Settings of MOST_GROUPS are kept, whoever exists of them.
+change. A group may be set before it exists, as in Kafka. Settings of MOST_GROUPS are kept, whether these groups exist or not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Failed = Callable[[MilepostError], object]
 
 
 class AloneConfigs:
-    """There is nobody else who could have changed them."""
+    """No other broker could have changed them."""
 
     def __init__(self, parts: Parts, cluster: SoloCluster, topics: AloneTopics):
         self._parts = parts
@@ -103,7 +103,7 @@ class AloneQuotas:
         self._changes = topics
 
     def refreshing(self) -> Work[None]:
-        """There is nobody else who could have changed them."""
+        """No other broker could have changed them."""
         yield from ()
 
     def altering(self, wanted: Mapping[str, tuple[Entity, dict[str, float | None]]]) -> Work[Failures]:

@@ -159,7 +159,7 @@ class AloneTopics:
         internal = {topic.name: topic for topic in (broker.offsets_topic, broker.transactions_topic)}
         for name in names:
             if name in self._cluster.topics:
-                continue  # somebody else made it while this one waited
+                continue  # another request created it while this one waited
             try:
                 ensure_new_topic(self._cluster, name)
                 if metric_name(name) in new:
@@ -219,7 +219,7 @@ class AloneTopics:
         gone = yield from self._dropping([topic for topic in topics if topic.name not in failures], failures)
         for coordinator in concerned:
             coordinator.load_all()
-        # Last: forgetting offsets is written down, and `__consumer_offsets` may be among the topics that just went.
+        # Last: forgetting offsets is written down, and `__consumer_offsets` may be among the deleted topics.
         broker.groups.topics_deleted(gone)
         broker.coordinators.topics_changed()
         return failures
@@ -302,7 +302,7 @@ class AloneTopics:
     def make_at_once(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Raises what CreateTopics answers."""
         broker, cluster = self._broker, self._cluster
-        cluster.settle()
+        cluster.wait_until_saved()
         ensure_new_topic(cluster, name)
         settings = LogConfig.parse(configs, broker.config)
         cluster.save([cluster.new_topic(name, partitions, configs)])
@@ -321,7 +321,7 @@ class AloneTopics:
     def finish_deletions(self) -> None:
         """At the start: topics that were leaving when the broker ended have nothing left here."""
         broker = self._broker
-        leaving = broker.cluster.leaving
+        leaving = broker.cluster.being_deleted
         for name in [name for name in broker.logs.logs if name.topic in leaving]:
             broker.logs.delete(name)
         if not broker.logs.offline:  # or there may be more of them

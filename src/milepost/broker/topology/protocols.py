@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from milepost.broker.fetch.interfaces import FetchContext
 from milepost.errors import MilepostError
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from milepost.broker.configs.client_quotas import Entity
     from milepost.broker.configs.config_resources import Settings
     from milepost.broker.slices import Work
-    from milepost.broker.telemetry.replication_facts import ReplicationFacts
+    from milepost.broker.telemetry.replication_metrics import ReplicationFacts
     from milepost.cluster.view import TopicState
     from milepost.config.topic import LogConfig
     from milepost.coordinator.transactions.transaction import Producer
@@ -63,7 +63,7 @@ class Node(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """What clients are told of a partition."""
+    """A partition as Metadata responses show it."""
 
     error_code: int = ErrorCode.NONE
     leader_id: int = NO_LEADER
@@ -74,7 +74,7 @@ class PartitionState(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """Where the coordinator of a group or of a transaction is, or why nobody is."""
+    """Where the coordinator of a group or of a transaction is, or why there is none."""
 
     error_code: int
     message: str = ""
@@ -89,7 +89,7 @@ class Reassignment(NamedTuple):
     removing: tuple[int, ...]
 
 
-@frozen
+@frozen_dataclass
 class NewTopic:
     name: str
     replicas: Replicas
@@ -109,7 +109,7 @@ class View(Protocol):
     def is_controller(self) -> bool: ...
     @property
     def controller_id(self) -> int:
-        """As clients are told: of a broker that is alive, or -1."""
+        """The controller in Metadata responses: a broker that is alive, or -1."""
 
     def brokers(self, listener: str) -> list[Node]: ...
     def hearing(self) -> Work[None]:
@@ -124,7 +124,7 @@ class View(Protocol):
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """A replica that a client in a rack should read from instead; HERE where this one is as good as any."""
 
-    def replication_facts(self) -> ReplicationFacts:
+    def replication_metrics(self) -> ReplicationFacts:
         """What metrics say of replicas and of the controller."""
 
 
@@ -147,7 +147,7 @@ class ProducerIds(Protocol):
         """Go on when there are producer ids to give away."""
 
     def take(self) -> int:
-        """One that nobody else has or gets."""
+        """A unique one."""
 
 
 class Coordinators(Protocol):
@@ -219,7 +219,7 @@ class Topics(Protocol):
 
     def creating(self, wanted: Sequence[NewTopic], seconds: float) -> Work[Failures]: ...
     def creating_on_first_use(self, names: Sequence[str]) -> Work[Failures]:
-        """Topics as nobody configured them, internal ones as their coordinators need them. LEADER_NOT_AVAILABLE where it takes time."""
+        """Topics with default settings, internal ones as their coordinators need them. LEADER_NOT_AVAILABLE where it takes time."""
 
     def growing(self, wanted: Mapping[str, Growth], seconds: float) -> Work[Failures]: ...
     def deleting(self, names: Sequence[str], seconds: float) -> Work[Failures]: ...

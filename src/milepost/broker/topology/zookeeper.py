@@ -1,4 +1,4 @@
-"""A broker that is one of several: its controller tells it who leads what, ZooKeeper keeps topics, settings and quotas."""
+"""The topology of a cluster with ZooKeeper: the controller sends who leads what, ZooKeeper keeps topics, settings and quotas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milepost.broker.fetch import follower, repeated
 from milepost.broker.fetch.follower import LeaderBroker
 from milepost.broker.fetch.replica_id import refuse_follower, replica_id_of
 from milepost.broker.internal_topics.transaction_verification import ask_coordinator
-from milepost.broker.telemetry.replication_facts import AmongOthers, Replicating
+from milepost.broker.telemetry.replication_metrics import ClusterReplicationMetrics, Replicating
 from milepost.broker.topology.protocols import HERE, NO_LEADER, BrokersFetch, Coordinator, Node, PartitionState, Topology
 from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas
 from milepost.coordinator.hashing import partition_of
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.slices import Work
     from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
-    from milepost.cluster.member import Member
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.cluster.producer_id_blocks import ProducerIdBlocks
-    from milepost.cluster.told import ToldCluster
     from milepost.cluster.view import TopicState
     from milepost.coordinator.transactions.transaction import Producer
     from milepost.coordinator.transactions.transaction_admission import Admission
@@ -59,9 +59,9 @@ class Clustered(LeaderBroker, Replicating, Protocol):
     @property
     def broker_listeners(self) -> set[str]: ...
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
     @property
-    def member(self) -> Member: ...
+    def member(self) -> ClusterMember: ...
     @property
     def producer_ids(self) -> ProducerIdBlocks: ...
     @property
@@ -78,7 +78,7 @@ class Clustered(LeaderBroker, Replicating, Protocol):
 
 def topology(broker: Clustered) -> Topology:
     return Topology(
-        ToldView(broker),
+        ZooKeeperView(broker),
         ProvenPeers(broker.proof, broker.broker_listeners),
         FetchingFollowers(broker),
         broker.producer_ids,
@@ -90,7 +90,7 @@ def topology(broker: Clustered) -> Topology:
     )
 
 
-class ToldView:
+class ZooKeeperView:
     def __init__(self, broker: Clustered):
         self._broker = broker
         self._cluster = broker.cluster
@@ -111,7 +111,7 @@ class ToldView:
         return [Node(each.broker_id, end.host, end.port, each.rack) for each, end in found if end is not None]
 
     def hearing(self) -> Work[None]:
-        """One that has just started has heard of nobody, not even of itself."""
+        """A broker that has just started has no metadata yet, not even its own."""
         if not self._cluster.brokers:
             yield lambda resume: self._purgatory.wait([BROKERS], lambda key: bool(self._cluster.brokers), resume, HEARING_SECONDS)
 
@@ -137,8 +137,8 @@ class ToldView:
     def nearer_replica(self, partition: Partition, rack: str, offset: int) -> int:
         return nearest_replica(partition, rack, offset, self._cluster.node_id, self._cluster.brokers)
 
-    def replication_facts(self) -> AmongOthers:
-        return AmongOthers(self._broker)
+    def replication_metrics(self) -> ClusterReplicationMetrics:
+        return ClusterReplicationMetrics(self._broker)
 
 
 def nearest_replica(partition: Partition, rack: str, offset: int, leader_id: int, brokers: Mapping[int, BrokerInfo]) -> int:
@@ -189,7 +189,7 @@ class ProvenPeers:
 
 
 class LeadingCoordinators:
-    """Whoever leads the key's partition of `__consumer_offsets` or `__transaction_state`. The first who asks has the topic made."""
+    """The leader of the key's partition of `__consumer_offsets` or `__transaction_state`. The first lookup creates the topic."""
 
     def __init__(self, broker: Clustered):
         self._broker = broker
@@ -201,14 +201,14 @@ class LeadingCoordinators:
             try:
                 broker.topics.create_internal(topic)
             except MilepostError as error:
-                return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} cannot be made: {error}")
-            return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} is being made")
+                return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} cannot be created: {error}")
+            return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} is being created")
         number = partition_of(key, topic.partition_count)
         known = broker.cluster.partition_info(topic.name, number)
         leader = None if known is None else broker.cluster.brokers.get(known.leader)
         endpoint = None if leader is None else leader.endpoint(listener)
         if leader is None or endpoint is None:
-            return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name}-{number} has no leader now")
+            return Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name}-{number} has no leader at the moment")
         return Coordinator(ErrorCode.NONE, "", leader.broker_id, endpoint.host, endpoint.port)
 
     def admit(
@@ -232,10 +232,10 @@ class LeadingCoordinators:
 
 
 class FixedFeatures:
-    """The levels of features are those of Kafka with ZooKeeper, and nobody moves them."""
+    """Feature levels are those of Kafka with ZooKeeper, and cannot be changed."""
 
     def ensure_movable(self) -> None:
-        raise InvalidUpdateVersion("the levels of features are fixed in a cluster with ZooKeeper")
+        raise InvalidUpdateVersion("feature levels cannot be changed in a cluster with ZooKeeper")
 
     def move(self, levels: Mapping[str, int]) -> None:
         self.ensure_movable()

@@ -14,8 +14,8 @@ from milepost.broker.configs.client_quotas import WHOLE
 from milepost.broker.configs.config_resources import BROKER, TOPIC, BrokerSettings, Settings, TopicSettings, canonical
 from milepost.broker.slices import Work, called_back, gathered
 from milepost.broker.topic_errors import TopicNotChanged
-from milepost.cluster import settings as stored_settings
-from milepost.cluster.settings import ALL_BROKERS, broker_entity, topic_entity
+from milepost.cluster.zookeeper import entity_configs as stored_settings
+from milepost.cluster.zookeeper.entity_configs import ALL_BROKERS, broker_entity, topic_entity
 from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 from milepost.protocol.error_codes import ErrorCode
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from milepost.broker.configs.client_quotas import Entity
     from milepost.broker.configs.cluster_settings import ClusterSettings
     from milepost.broker.topology.protocols import Failures
-    from milepost.cluster.member import Member
-    from milepost.cluster.told import ToldCluster
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.cluster.zookeeper.session import Steps
 
 Failed = Callable[[MilepostError], object]
@@ -32,7 +32,7 @@ IsStored = Callable[[bool], object]
 
 
 class ZooKeeperConfigs:
-    def __init__(self, member: Member, cluster: ToldCluster, settings: ClusterSettings):
+    def __init__(self, member: ClusterMember, cluster: ControllerMetadata, settings: ClusterSettings):
         self._member = member
         self._cluster = cluster
         self._settings = settings
@@ -72,7 +72,7 @@ class ZooKeeperChanges:
         outcomes = yield from gathered([store for store, _ in self._begun])
         for (_, failed), is_stored in zip(self._begun, outcomes, strict=True):
             if not is_stored:
-                failed(BrokerUnavailable("ZooKeeper did not take the settings; nothing was changed"))
+                failed(BrokerUnavailable("the settings could not be written to ZooKeeper; nothing was changed"))
 
 
 def entity_of(settings: Settings) -> str:
@@ -86,7 +86,7 @@ def entity_of(settings: Settings) -> str:
 class ZooKeeperQuotas:
     """Each entity's are in one node. It is read first: what else Kafka keeps there (passwords of users) stays."""
 
-    def __init__(self, member: Member):
+    def __init__(self, member: ClusterMember):
         self._member = member
 
     def refreshing(self) -> Work[None]:

@@ -1,4 +1,4 @@
-"""Topics of a cluster, made, grown and deleted by what is written into ZooKeeper; whoever asked may wait until the cluster has followed.
+"""Topics of a cluster, created, grown and deleted by writes to ZooKeeper; a request may wait until the cluster has followed.
 
 A request is done when this broker's metadata shows it: every partition with a leader, or the topic gone. After the time that the client
 gave it is answered with 7 REQUEST_TIMED_OUT, and happens all the same.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.cluster.controller.controller import Controller
-    from milepost.cluster.member import Member
+    from milepost.cluster.controller_metadata import ControllerMetadata
+    from milepost.cluster.member import ClusterMember
     from milepost.cluster.protocol_versions import ProtocolVersions
-    from milepost.cluster.told import ToldCluster
     from milepost.config.broker import BrokerConfig
     from milepost.loop import Loop
     from milepost.replica.manager import ReplicaManager
@@ -55,9 +55,9 @@ class Administering(Protocol):
     @property
     def loop(self) -> Loop: ...
     @property
-    def cluster(self) -> ToldCluster: ...
+    def cluster(self) -> ControllerMetadata: ...
     @property
-    def member(self) -> Member: ...
+    def member(self) -> ClusterMember: ...
     @property
     def versions(self) -> ProtocolVersions: ...
     @property
@@ -229,7 +229,7 @@ class ZooKeeperTopics:
             leaders = {each.leader for each in known if each is not None}
             # A leader that dies now will not say that it knows.
             self._broker.loop.later(LEADERS_SECONDS, lambda: finish(ErrorCode.NONE))
-            controller.office.channels.when_told(leaders, lambda: finish(ErrorCode.NONE))
+            controller.parts.channels.when_delivered(leaders, lambda: finish(ErrorCode.NONE))
 
         self._when(name, lambda: all(self._has_leader(name, number) for number in wanted), seconds, led)
 

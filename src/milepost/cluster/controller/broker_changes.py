@@ -1,8 +1,8 @@
 """Brokers that come, go, bounce, or move: the children of /brokers/ids and what is in them.
 
-A broker that comes is told everything, its replicas come online, partitions without a leader are tried again. One that goes is taken out of
-all in-sync replicas, and what it led gets another leader. One that went and came back between two looks (same id, later epoch) is treated
-as gone first: it may have lost what was not on disk.
+A broker that starts is sent the whole state, its replicas come online, and partitions without a leader get an election. One that fails
+leaves every ISR, and its partitions get another leader. One that restarted between two looks (same id, later epoch) is treated as failed
+first: it may have lost what was not on disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from milepost.cluster.controller.context import Replica
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.reassignment import Reassignment
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller.topic_deletion import TopicDeletion
@@ -39,9 +39,9 @@ def read_brokers(known: Mapping[int, BrokerInfo]) -> Steps[dict[int, BrokerInfo]
 
 
 class BrokerChanges:
-    def __init__(self, office: Office, deletion: TopicDeletion, reassignment: Reassignment):
-        self.office = office
-        self.context = office.context
+    def __init__(self, parts: ControllerParts, deletion: TopicDeletion, reassignment: Reassignment):
+        self.parts = parts
+        self.context = parts.context
         self.deletion = deletion
         self.reassignment = reassignment
 
@@ -55,22 +55,22 @@ class BrokerChanges:
         moved = {each for each in known.keys() & current.keys() if each not in bounced and current[each] != known[each]}
         for broker_id in gone | bounced:
             del self.context.brokers[broker_id]
-            self.office.channels.remove(broker_id)
+            self.parts.channels.remove(broker_id)
         if gone or bounced:
             yield from self._failed(gone | bounced)
         for broker_id in sorted(came | moved):
             self.context.brokers[broker_id] = current[broker_id]
-            self.office.channels.remove(broker_id)
-            self.office.channels.add(current[broker_id])
+            self.parts.channels.remove(broker_id)
+            self.parts.channels.add(current[broker_id])
         if came:
             yield from self._started(came)
         if moved:
-            self.office.requests.tell_everybody()
-            self.office.requests.send()
+            self.parts.requests.update_all_brokers()
+            self.parts.requests.send()
 
     def _started(self, broker_ids: set[int]) -> Steps[None]:
-        logger.info("brokers came: %s", sorted(broker_ids))
-        requests = self.office.requests
+        logger.info("brokers started: %s", sorted(broker_ids))
+        requests = self.parts.requests
         for broker_id in broker_ids:
             self.context.offline_directories.pop(broker_id, None)
         requests.tell(self.context.brokers.keys() - broker_ids)
@@ -79,15 +79,15 @@ class BrokerChanges:
         requests.send()
         replicas = self.context.replicas_on(broker_ids)
         doomed = self.context.deletion_started
-        yield from self.office.replicas.change(
+        yield from self.parts.replicas.change(
             [each for each in replicas if each.partition.topic not in doomed], ReplicaStatus.ONLINE
         )
-        yield from self.office.partitions.elect_for_leaderless()
+        yield from self.parts.partitions.elect_for_leaderless()
         yield from self.reassignment.resume_for_brokers(broker_ids)
         yield from self.deletion.resume_for(self.context.topics_with_replicas(replicas) & self.context.deleting)
 
     def _failed(self, broker_ids: set[int]) -> Steps[None]:
-        logger.info("brokers went: %s", sorted(broker_ids))
+        logger.info("brokers failed: %s", sorted(broker_ids))
         for broker_id in broker_ids:
             self.context.offline_directories.pop(broker_id, None)
         self.context.shutting_down -= broker_ids
@@ -105,11 +105,11 @@ class BrokerChanges:
             and not self.context.is_deleting(partition)
             and self.context.partition_status.get(partition) is PartitionStatus.ONLINE
         ]
-        yield from self.office.partitions.change(leaderless, PartitionStatus.OFFLINE)
-        yield from self.office.partitions.elect_for_leaderless()
-        yield from self.office.replicas.change(kept, ReplicaStatus.OFFLINE)
+        yield from self.parts.partitions.change(leaderless, PartitionStatus.OFFLINE)
+        yield from self.parts.partitions.elect_for_leaderless()
+        yield from self.parts.replicas.change(kept, ReplicaStatus.OFFLINE)
         if doomed:
             yield from self.deletion.fail(doomed)
         if not leaderless:
-            self.office.requests.tell_everybody()
-            self.office.requests.send()
+            self.parts.requests.update_all_brokers()
+            self.parts.requests.send()

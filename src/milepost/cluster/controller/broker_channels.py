@@ -1,8 +1,8 @@
 """The controller's way to each broker: a queue, one request in flight, repeated until it is answered.
 
 Requests to one broker arrive in the order in which they were decided, whatever the connection does; brokers do not wait for each other. A
-request that gets no answer is sent again after a moment: brokers take a repeated one calmly. When a broker dies its queue goes with it;
-when it comes back, it is told everything anew.
+request that gets no answer is sent again after a moment: brokers accept a repeated one. When a broker fails its queue is dropped;
+when it is back, it gets the whole state again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BrokerChannel:
         if not self._is_busy:
             self._send_next()
 
-    def when_told(self, then: Callable[[], object]) -> None:
+    def when_delivered(self, then: Callable[[], object]) -> None:
         """Call back when everything that is queued now has been answered."""
         if not self._queue:
             then()
@@ -88,7 +88,7 @@ class BrokerChannel:
 
     def _failed(self, error: MilepostError) -> None:
         if not self._is_closed:
-            logger.info("broker %d: %s is sent again: %s", self.broker.broker_id, type(self._queue[0].request).__name__, error)
+            logger.info("broker %d: retrying %s: %s", self.broker.broker_id, type(self._queue[0].request).__name__, error)
             self._retry = self._timers.later(RETRY_SECONDS, self._send_next)
 
 
@@ -111,7 +111,7 @@ class BrokerChannels:
         if channel is not None:
             channel.send(request, version, on_answer)
 
-    def when_told(self, broker_ids: Iterable[int], then: Callable[[], object]) -> None:
+    def when_delivered(self, broker_ids: Iterable[int], then: Callable[[], object]) -> None:
         """Call back when these brokers have answered everything that is on its way to them; never, if one of them dies first."""
         untold = {broker_id for broker_id in broker_ids if broker_id in self._channels}
         if not untold:
@@ -123,7 +123,7 @@ class BrokerChannels:
                 then()
 
         for broker_id in sorted(untold):
-            self._channels[broker_id].when_told(partial(told, broker_id))
+            self._channels[broker_id].when_delivered(partial(told, broker_id))
 
     @property
     def waiting(self) -> int:

@@ -1,10 +1,10 @@
-"""What the brokers must be told after a change: collected while states change, sent together, in Kafka's order.
+"""Requests to the brokers after a change: collected while states change, sent as one batch, in Kafka's order.
 
     LeaderAndIsr     to the replicas of a partition: lead it, or follow its leader
-    UpdateMetadata   to everybody: who leads what, and who is alive
-    StopReplica      to a replica: stop, and perhaps delete what you have
+    UpdateMetadata   to all brokers: who leads what, and who is alive
+    StopReplica      to a replica: stop, and perhaps delete the log
 
-Whoever gets a LeaderAndIsr is followed by an UpdateMetadata to all. A topic that is being deleted is told with leader -2, and its replicas
+After each LeaderAndIsr an UpdateMetadata goes to all brokers. A topic that is being deleted is sent with leader -2, and its replicas
 are stopped with epoch -2: these are not compared with what the broker knows.
 """
 
@@ -27,7 +27,7 @@ NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-Told = Callable[[BrokerInfo, Any], object]
+OnResponse = Callable[[BrokerInfo, Any], object]
 """A broker's answer: (broker id, response)."""
 
 
@@ -40,7 +40,7 @@ class BrokerRequests:
         controller_id: int,
         inter_broker_listener: str,
         *,
-        on_leader_and_isr: Told = lambda broker, response: None,
+        on_leader_and_isr: OnResponse = lambda broker, response: None,
         on_stop_replica: Callable[[int, StopReplicaRequest, Any], object] = lambda broker_id, request, response: None,
     ):
         self.context = context
@@ -78,9 +78,9 @@ class BrokerRequests:
                 is_new=is_new or was_new,
                 leader_recovery_state=int(state.is_recovering),
             )
-        self.tell_everybody([partition])
+        self.update_all_brokers([partition])
 
-    def tell_everybody(self, partitions: Iterable[TopicPartition] = ()) -> None:
+    def update_all_brokers(self, partitions: Iterable[TopicPartition] = ()) -> None:
         self.tell(self.context.brokers, partitions)
 
     def tell(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:

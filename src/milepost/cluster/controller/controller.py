@@ -1,13 +1,13 @@
 """A controller, from the moment it is elected until it resigns: what it does when something happens, one event after the other.
 
-    take office   watch first, then read: brokers, topics, states, deletions; everybody is told who is alive; replicas and partitions are
-                  taken stock of, leaders elected where there are none; what a predecessor began is gone on with
+    start         watch first, then read: brokers, topics, states, deletions; send all brokers who is alive; initialize the states of
+                  replicas and partitions, elect leaders where there are none; continue what the last controller began
     a watch fires the part that it is for reads again (and watches again), and acts on the difference
     a request     AlterPartition, ControlledShutdown, ElectLeaders, AlterPartitionReassignments, AllocateProducerIds: steps in that queue
 
 Events never overlap: each runs to its end, over all the answers of ZooKeeper that it needs, before the next begins (`Runner`). A write that
-is refused because another controller was elected (`Deposed`) ends this one at once: it clears its queue and closes its channels. Requests
-that wait in it are answered with 41 NOT_CONTROLLER: whoever asked goes to the next one.
+is refused because another controller was elected (`ControllerMoved`) ends this one at once: it clears its queue and closes its
+channels. Requests that wait in it are answered with NOT_CONTROLLER (41), and their senders ask the next one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from milepost.cluster.controller.broker_changes import BrokerChanges, read_brokers
 from milepost.cluster.controller.context import Replica
+from milepost.cluster.controller.controller_parts import ControllerParts, ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
 from milepost.cluster.controller.isr_changes import IsrChanges, Proposal, Verdict
 from milepost.cluster.controller.leader_moves import PREFERRED, LeaderMoves
-from milepost.cluster.controller.office import ControllerSettings, Office
 from milepost.cluster.controller.partition_states import Outcome
 from milepost.cluster.controller.partition_store import read_states
 from milepost.cluster.controller.producer_ids import allocate
@@ -30,7 +30,7 @@ from milepost.cluster.controller.reassignment import Answer, Reassignment
 from milepost.cluster.controller.states import ReplicaStatus
 from milepost.cluster.controller.topic_changes import TopicChanges
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import Term, insist
+from milepost.cluster.election import Term, write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
@@ -56,16 +56,16 @@ class Controller:
         timers: Timers,
         new_topic_id: Callable[[], str],
         election_times: ElectionTimes,
-        on_deposed: Callable[[Exception], object],
+        on_moved: Callable[[Exception], object],
     ):
-        self.office = Office(term, settings, peers, timers)
-        self.context = self.office.context
-        self.deletion = TopicDeletion(self.office)
-        self.reassignment = Reassignment(self.office, self.deletion)
-        self.brokers = BrokerChanges(self.office, self.deletion, self.reassignment)
-        self.topics = TopicChanges(self.office, new_topic_id)
-        self.isr = IsrChanges(self.office, self.reassignment)
-        self.moves = LeaderMoves(self.office)
+        self.parts = ControllerParts(term, settings, peers, timers)
+        self.context = self.parts.context
+        self.deletion = TopicDeletion(self.parts)
+        self.reassignment = Reassignment(self.parts, self.deletion)
+        self.brokers = BrokerChanges(self.parts, self.deletion, self.reassignment)
+        self.topics = TopicChanges(self.parts, new_topic_id)
+        self.isr = IsrChanges(self.parts, self.reassignment)
+        self.moves = LeaderMoves(self.parts)
         self.is_active = True
         self.is_ready = False
         """Whether it knows what there is; before that, requests are better asked again later."""
@@ -74,17 +74,17 @@ class Controller:
         self._timers = timers
         self._rebalance: Timer | None = None
         self._election_times = election_times
-        self._on_deposed = on_deposed
+        self._on_moved = on_moved
         self._runner = Runner(session, self._failed)
-        self.office.requests.on_leader_and_isr = self._told_to_lead
-        self.office.requests.on_stop_replica = lambda broker_id, request, response: self.run(
+        self.parts.requests.on_leader_and_isr = self._on_leader_and_isr_answer
+        self.parts.requests.on_stop_replica = lambda broker_id, request, response: self.run(
             self.deletion.answered(broker_id, request, response)
         )
 
     # Life.
 
     def start(self) -> None:
-        self.run(self._take_office())
+        self.run(self._become_controller())
 
     def run(self, steps: Steps[T], done: Callable[[T], object] = lambda result: None) -> None:
         """Run steps after everything that came before."""
@@ -97,7 +97,7 @@ class Controller:
         """Stop acting, at once and for good."""
         self.is_active = False
         self._runner.clear()
-        self.office.channels.close()
+        self.parts.channels.close()
         if self._rebalance is not None:
             self._rebalance.cancel()
         refusals, self._refusals = self._refusals, {}
@@ -106,10 +106,10 @@ class Controller:
 
     def _failed(self, error: Exception) -> None:
         self.end()
-        self._on_deposed(error)
+        self._on_moved(error)
 
-    def _take_office(self) -> Steps[None]:
-        logger.info("broker %d is controller in epoch %d", self.office.settings.broker_id, self.office.term.epoch)
+    def _become_controller(self) -> Steps[None]:
+        logger.info("broker %d is controller in epoch %d", self.parts.settings.broker_id, self.parts.term.epoch)
         context = self.context
         isr_changes, log_dir_events, deletions, _, _ = yield [
             Children(znodes.ISR_CHANGES, watch=True),
@@ -118,27 +118,27 @@ class Controller:
             Exists(znodes.PREFERRED_ELECTION, watch=True),
             Exists(znodes.REASSIGN_PARTITIONS, watch=True),
         ]
-        # What they tell is read anew below.
+        # What they are about is read again below.
         old = [f"{znodes.ISR_CHANGES}/{name}" for name in isr_changes.children]
         old += [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in log_dir_events.children]
         if old:
-            yield from insist(self.office.term, [Delete(path) for path in old])
+            yield from write_until_answered(self.parts.term, [Delete(path) for path in old])
         context.brokers = yield from read_brokers({})
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
         self.is_ready = True
         for broker in context.brokers.values():
-            self.office.channels.add(broker)
+            self.parts.channels.add(broker)
         self._note_deletions(set(deletions.children))
-        self.office.requests.tell_everybody()
-        self.office.requests.send()
-        yield from self.office.replicas.start()
-        yield from self.office.partitions.start()
+        self.parts.requests.update_all_brokers()
+        self.parts.requests.send()
+        yield from self.parts.replicas.start()
+        yield from self.parts.partitions.start()
         yield from self.reassignment.resume_all()
         yield from self.deletion.enqueue(deletions.children)
         yield from self._legacy_reassignment()
         yield from self._legacy_preferred_election()
-        if self.office.settings.auto_leader_rebalance:
+        if self.parts.settings.auto_leader_rebalance:
             self._rebalance = self._timers.later(FIRST_REBALANCE_SECONDS, self._rebalance_leaders)
 
     def _note_deletions(self, topics: set[str]) -> None:
@@ -153,9 +153,7 @@ class Controller:
 
     def _rebalance_leaders(self) -> None:
         self.run(self.moves.rebalance())
-        self._rebalance = self._timers.later(
-            self.office.settings.leader_imbalance_check_interval_seconds, self._rebalance_leaders
-        )
+        self._rebalance = self._timers.later(self.parts.settings.leader_imbalance_check_interval_seconds, self._rebalance_leaders)
 
     # Watches.
 
@@ -183,23 +181,23 @@ class Controller:
         yield from self.deletion.enqueue(set(listed.children) - self.context.deleting)
 
     def _directories_failed(self) -> Steps[None]:
-        """Brokers whose directory failed are told again what they have: their answers say what they lost."""
+        """Brokers whose directory failed are sent LeaderAndIsr again: their responses say what they lost."""
         (listed,) = yield [Children(znodes.LOG_DIR_EVENTS, watch=True)]
         paths = [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in listed.children]
         answers = yield [Get(path) for path in paths]
         failed = {znodes.failed_broker(answer.data) for answer in answers if answer.ok}
         replicas = self.context.replicas_on(broker_id for broker_id in self.context.brokers if broker_id in failed)
-        yield from self.office.replicas.change(replicas, ReplicaStatus.ONLINE)
-        yield from insist(self.office.term, [Delete(path) for path in paths])
+        yield from self.parts.replicas.change(replicas, ReplicaStatus.ONLINE)
+        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
 
-    def _told_to_lead(self, broker: BrokerInfo, response: Any) -> None:
+    def _on_leader_and_isr_answer(self, broker: BrokerInfo, response: Any) -> None:
         """What a broker has lost. What it said in a registration that is over says nothing about the next one."""
         broker_id = broker.broker_id
         known = self.context.brokers.get(broker_id)
         if known is None or known.epoch != broker.epoch:
             return
         names = {each.topic_id: each.partition_errors for each in response.topics}
-        by_id = {self.office.requests.topic_id(topic): topic for topic in self.context.topic_ids}
+        by_id = {self.parts.requests.topic_id(topic): topic for topic in self.context.topic_ids}
         lost = {
             TopicPartition(by_id[topic_id], each.partition_index)
             for topic_id, errors in names.items()
@@ -228,7 +226,7 @@ class Controller:
         for partition, (error, message) in answers.items():
             if error:
                 logger.warning("reassignment of %s is refused: %s", partition, message)
-        yield from insist(self.office.term, [Delete(znodes.REASSIGN_PARTITIONS)])
+        yield from write_until_answered(self.parts.term, [Delete(znodes.REASSIGN_PARTITIONS)])
 
     def _legacy_preferred_election(self) -> Steps[None]:
         (found,) = yield [Get(znodes.PREFERRED_ELECTION)]
@@ -237,7 +235,7 @@ class Controller:
             return
         wanted = znodes.parse_partition_list(found.data) or []
         yield from self.moves.elect([TopicPartition(*name) for name in wanted], PREFERRED)
-        yield from insist(self.office.term, [Delete(znodes.PREFERRED_ELECTION)])
+        yield from write_until_answered(self.parts.term, [Delete(znodes.PREFERRED_ELECTION)])
 
     # Requests of brokers and clients.
 
@@ -304,6 +302,6 @@ class Controller:
             known = self.context.brokers.get(broker_id)
             if known is None or known.epoch != broker_epoch:
                 return ErrorCode.STALE_BROKER_EPOCH, 0, 0
-            return (yield from allocate(broker_id, self.office.term))
+            return (yield from allocate(broker_id, self.parts.term))
 
         self._answer(steps(), lambda result: done(*result), (ErrorCode.NOT_CONTROLLER, 0, 0))

@@ -1,12 +1,12 @@
 """In-sync replicas that leaders want changed: asked for by AlterPartition, or written by the leader itself in older clusters.
 
 The leader says which state it knows (leader epoch and partition epoch); only if that is the state there is, its proposal is written. The
-answer and everybody's UpdateMetadata follow; nobody needs a LeaderAndIsr, for the leader stays.
+answer and an UpdateMetadata to all brokers follow; no LeaderAndIsr is needed, because the leader stays.
 
 | what the leader says | answer |
 |---|---|
 | a broker epoch that is not its own | 77 STALE_BROKER_EPOCH, for the request |
-| a topic id or partition nobody knows | 100 UNKNOWN_TOPIC_ID, 3 UNKNOWN_TOPIC_OR_PARTITION |
+| an unknown topic id or partition | 100 UNKNOWN_TOPIC_ID, 3 UNKNOWN_TOPIC_OR_PARTITION |
 | an epoch newer than ours | 41 NOT_CONTROLLER: ask the one that knows more |
 | an older leader epoch | 74 FENCED_LEADER_EPOCH |
 | just what there is | 0, and that state |
@@ -21,10 +21,10 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.reassignment import Reassignment
-from milepost.cluster.election import insist
+from milepost.cluster.election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Get
 from milepost.cluster.zookeeper.session import Steps
@@ -51,9 +51,9 @@ class Verdict(NamedTuple):
 
 
 class IsrChanges:
-    def __init__(self, office: Office, reassignment: Reassignment):
-        self.office = office
-        self.context = office.context
+    def __init__(self, parts: ControllerParts, reassignment: Reassignment):
+        self.parts = parts
+        self.context = parts.context
         self.reassignment = reassignment
 
     def alter(
@@ -73,15 +73,15 @@ class IsrChanges:
             else:
                 verdicts[partition] = verdict
         if accepted:
-            written = yield from write_states(self.office.term, accepted)
+            written = yield from write_states(self.parts.term, accepted)
             self.context.leadership |= written.done
             verdicts |= {partition: Verdict(0, state) for partition, state in written.done.items()}
             verdicts |= {
                 partition: Verdict(ErrorCode.INVALID_UPDATE_VERSION) for partition in accepted if partition not in verdicts
             }
             self.context.leadership |= yield from read_states(written.conflicts)
-            self.office.requests.tell_everybody(written.done)
-            self.office.requests.send()
+            self.parts.requests.update_all_brokers(written.done)
+            self.parts.requests.send()
         return 0, {partition: verdicts[partition] for partition in proposals}
 
     def go_on_moving(self, partitions: list[TopicPartition]) -> Steps[None]:
@@ -109,7 +109,7 @@ class IsrChanges:
             return Verdict(ErrorCode.INELIGIBLE_REPLICA if version >= 2 else ErrorCode.OPERATION_NOT_ATTEMPTED)
         return Verdict(
             0,
-            current._replace(isr=proposal.isr, controller_epoch=self.office.term.epoch, is_recovering=proposal.is_recovering),
+            current._replace(isr=proposal.isr, controller_epoch=self.parts.term.epoch, is_recovering=proposal.is_recovering),
         )
 
     def _has_earlier_life(self, proposal: Proposal) -> bool:
@@ -132,7 +132,7 @@ class IsrChanges:
         )
         known = [partition for partition in partitions if partition in self.context.leadership]
         self.context.leadership |= yield from read_states(known)
-        self.office.requests.tell_everybody(known)
-        self.office.requests.send()
-        yield from insist(self.office.term, [Delete(path) for path in paths])
+        self.parts.requests.update_all_brokers(known)
+        self.parts.requests.send()
+        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
         yield from self.go_on_moving(known)

@@ -5,7 +5,7 @@
     reassignment         the first of the target replicas that is alive and in sync
     controlled shutdown  the first that is alive, in sync and not itself leaving
 
-None means: nobody can, the partition stays as it is (offline: without a leader).
+None means: no replica can lead, the partition stays as it is (offline: without a leader).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leaders that move because somebody wants it: preferred and unclean elections, brokers that leave politely, the balance of leaders."""
+"""Leaders that move on request: preferred and unclean elections, controlled shutdown, the balance of leaders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from milepost.cluster.controller.context import Replica
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_states import Election, Outcome
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.zookeeper.session import Steps
@@ -20,9 +20,9 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 class LeaderMoves:
-    def __init__(self, office: Office):
-        self.office = office
-        self.context = office.context
+    def __init__(self, parts: ControllerParts):
+        self.parts = parts
+        self.context = parts.context
 
     # On demand.
 
@@ -39,11 +39,11 @@ class LeaderMoves:
                 outcome[partition] = error
         election: Election
         if kind == PREFERRED:
-            election, refusal = self.office.partitions.preferred_election, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            election, refusal = self.parts.partitions.preferred_election, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         else:
             topics = {partition.topic for partition in wanted}
-            election, refusal = self.office.partitions.offline_election(topics), ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        done = yield from self.office.partitions.change(wanted, PartitionStatus.ONLINE, election)
+            election, refusal = self.parts.partitions.offline_election(topics), ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        done = yield from self.parts.partitions.change(wanted, PartitionStatus.ONLINE, election)
         replaced = {name: refusal if code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE else code for name, code in done.items()}
         return {name: outcome.get(name, replaced.get(name, 0)) for name in named if name in outcome or name in replaced}
 
@@ -71,11 +71,11 @@ class LeaderMoves:
         ]
         led = [partition for partition in replicated if self.context.leadership[partition].leader == broker_id]
         followed = [partition for partition in replicated if partition not in set(led)]
-        yield from self.office.partitions.change(led, PartitionStatus.ONLINE, self.office.partitions.shutdown_election)
+        yield from self.parts.partitions.change(led, PartitionStatus.ONLINE, self.parts.partitions.shutdown_election)
         for partition in followed:
-            self.office.requests.stop(broker_id, partition, delete=False)
-        self.office.requests.send()
-        yield from self.office.replicas.change([Replica(partition, broker_id) for partition in followed], ReplicaStatus.OFFLINE)
+            self.parts.requests.stop(broker_id, partition, delete=False)
+        self.parts.requests.send()
+        yield from self.parts.replicas.change([Replica(partition, broker_id) for partition in followed], ReplicaStatus.OFFLINE)
         return [partition for partition in replicated if self.context.leadership[partition].leader == broker_id]
 
     # Balance.
@@ -93,7 +93,7 @@ class LeaderMoves:
                 for partition in partitions
                 if (known := self.context.leadership.get(partition)) is not None and known.leader != broker_id
             ]
-            if len(drifted) * 100 <= len(partitions) * self.office.settings.leader_imbalance_per_broker_percentage:
+            if len(drifted) * 100 <= len(partitions) * self.parts.settings.leader_imbalance_per_broker_percentage:
                 continue
             ready = [
                 partition
@@ -103,5 +103,7 @@ class LeaderMoves:
                 and not self.context.assignment(partition).is_reassigned
             ]
             if ready:
-                logger.info("broker %d gets back %d of %d partitions", broker_id, len(ready), len(partitions))
-                yield from self.office.partitions.change(ready, PartitionStatus.ONLINE, self.office.partitions.preferred_election)
+                logger.info(
+                    "preferred leader election: broker %d takes back %d of %d partitions", broker_id, len(ready), len(partitions)
+                )
+                yield from self.parts.partitions.change(ready, PartitionStatus.ONLINE, self.parts.partitions.preferred_election)

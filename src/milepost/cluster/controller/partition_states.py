@@ -118,12 +118,12 @@ class PartitionStates:
     def change(
         self, partitions: Iterable[TopicPartition], target: PartitionStatus, election: Election | None = None
     ) -> Steps[Outcome]:
-        """Bring partitions into a state, and tell the brokers."""
-        outcome = yield from self.change_without_telling(partitions, target, election)
+        """Bring partitions into a state, and send it to the brokers."""
+        outcome = yield from self.change_quietly(partitions, target, election)
         self.requests.send()
         return outcome
 
-    def change_without_telling(
+    def change_quietly(
         self, partitions: Iterable[TopicPartition], target: PartitionStatus, election: Election | None = None
     ) -> Steps[Outcome]:
         allowed = [partition for partition in partitions if self._may_become(partition, target)]
@@ -200,7 +200,7 @@ class PartitionStates:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
         if state.controller_epoch > self.context.term.epoch:
             logger.error(
-                "partition %s was written in controller epoch %d, ours is %d",
+                "partition %s: its state was written in controller epoch %d, newer than this controller's %d",
                 partition,
                 state.controller_epoch,
                 self.context.term.epoch,

@@ -14,7 +14,7 @@ from milepost.topic_partition import TopicPartition
 
 
 class Written(NamedTuple):
-    """`done` with their new partition epochs; `conflicts` were changed by somebody else meanwhile: read them again."""
+    """`done` with their new partition epochs; `conflicts` were changed meanwhile: read them again."""
 
     done: dict[TopicPartition, PartitionState]
     conflicts: list[TopicPartition]
@@ -53,9 +53,10 @@ def write_states(term: Term, states: Mapping[TopicPartition, PartitionState]) ->
 
 
 def _look_again(unsure: Mapping[TopicPartition, PartitionState], written: Written) -> Steps[dict[TopicPartition, PartitionState]]:
-    """An answer may have been lost, and then a second try finds the first one's version: whoever sees our own words was heard.
+    """An answer may have been lost, and then a second try finds the first one's version: if our own content is there, the write
+    took effect.
 
-    Returned are those that nobody has written since.
+    Returned are those that were not written since.
     """
     found = yield from read_states(unsure)
     again = {}

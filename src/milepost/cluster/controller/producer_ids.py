@@ -1,6 +1,7 @@
 """Blocks of producer ids: each broker takes a thousand at a time, and no id is handed out twice.
 
-/latest_producer_id_block names the last block taken. The next one begins behind it; whoever writes it over the version it read has it.
+/latest_producer_id_block names the last block taken. The next one begins behind it; the broker that writes it over the version it
+read has it.
 """
 
 from __future__ import annotations

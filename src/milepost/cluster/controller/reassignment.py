@@ -1,12 +1,12 @@
 """How a partition moves to other brokers (KIP-455): the new replicas join, catch up, and only then do the old ones go.
 
     begin     the topic's znode lists old and new replicas together, with what is added and what is removed
-    A         while a target replica is not in sync: the leader epoch rises, old and new replicas are told, the new ones start
+    A         while a target replica is not in sync: the leader epoch rises, old and new replicas get LeaderAndIsr, the new ones start
     B         all targets are in sync: the new ones are online; a leader among the targets; the old ones leave the in-sync replicas and
               are deleted; the topic's znode lists the targets alone
     cancel    the same, back to the replicas there were
 
-What is in the znode is all there is to remember: another controller goes on where this one stopped. A topic that somebody deletes
+What is in the znode is all there is to remember: another controller goes on where this one stopped. A topic that is deleted
 meanwhile moves first and goes then.
 """
 
@@ -16,11 +16,11 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from milepost.cluster.controller.context import Replica
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import insist
+from milepost.cluster.election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Steps
@@ -46,10 +46,10 @@ def towards(current: Assignment, target: tuple[int, ...]) -> Assignment:
 
 
 class Reassignment:
-    def __init__(self, office: Office, deletion: TopicDeletion):
-        self.office = office
+    def __init__(self, parts: ControllerParts, deletion: TopicDeletion):
+        self.parts = parts
         self.deletion = deletion
-        self.context = office.context
+        self.context = parts.context
 
     # Asking.
 
@@ -103,7 +103,7 @@ class Reassignment:
             yield from self._stop(partition, unneeded)
             known = self.context.leadership.get(partition)
             if unneeded and known is not None and known.leader == NO_LEADER:
-                yield from self.office.partitions.change([partition], PartitionStatus.ONLINE)
+                yield from self.parts.partitions.change([partition], PartitionStatus.ONLINE)
         yield from self.progress(partition)
 
     def progress(self, partition: TopicPartition) -> Steps[None]:
@@ -121,7 +121,7 @@ class Reassignment:
             yield from self._raise_epoch(partition, assignment)
             status = self.context.replica_status
             new = [Replica(partition, each) for each in assignment.adding]
-            yield from self.office.replicas.change([each for each in new if each not in status], ReplicaStatus.NEW)
+            yield from self.parts.replicas.change([each for each in new if each not in status], ReplicaStatus.NEW)
 
     def progress_if_complete(self, partition: TopicPartition) -> Steps[None]:
         """The in-sync replicas changed: nothing to do until all targets are among them."""
@@ -135,22 +135,22 @@ class Reassignment:
             if partition not in found:
                 return
             state = found[partition]._replace(
-                leader_epoch=found[partition].leader_epoch + 1, controller_epoch=self.office.term.epoch
+                leader_epoch=found[partition].leader_epoch + 1, controller_epoch=self.parts.term.epoch
             )
-            written = yield from write_states(self.office.term, {partition: state})
+            written = yield from write_states(self.parts.term, {partition: state})
             if partition in written.done:
                 break
         self.context.leadership[partition] = written.done[partition]
         for broker_id in assignment.replicas:
             # A new replica may be put into any directory; one that was there must not begin anew in another.
             is_new = broker_id in assignment.adding
-            self.office.requests.lead_and_follow([broker_id], partition, written.done[partition], assignment, is_new=is_new)
-        self.office.requests.send()
+            self.parts.requests.lead_and_follow([broker_id], partition, written.done[partition], assignment, is_new=is_new)
+        self.parts.requests.send()
 
     def _finish(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
         status = self.context.replica_status
         added = [Replica(partition, each) for each in assignment.adding]
-        yield from self.office.replicas.change(
+        yield from self.parts.replicas.change(
             [each for each in added if status.get(each) is ReplicaStatus.NEW], ReplicaStatus.ONLINE
         )
         final = Assignment(assignment.target)
@@ -159,14 +159,14 @@ class Reassignment:
         if leader in final.replicas and self.context.is_online(leader, partition):
             yield from self._raise_epoch(partition, final)
         else:
-            yield from self.office.partitions.change(
-                [partition], PartitionStatus.ONLINE, self.office.partitions.reassignment_election
+            yield from self.parts.partitions.change(
+                [partition], PartitionStatus.ONLINE, self.parts.partitions.reassignment_election
             )
         yield from self._stop(partition, assignment.removing)
         self.context.assign(partition, final)
         yield from self._write(partition.topic)
-        self.office.requests.tell_everybody([partition])
-        self.office.requests.send()
+        self.parts.requests.update_all_brokers([partition])
+        self.parts.requests.send()
         logger.info("partition %s is now on %s", partition, list(final.replicas))
         topic = partition.topic
         if topic in self.context.deleting and all(each.topic != topic for each in self.context.reassigned):
@@ -182,12 +182,12 @@ class Reassignment:
                 ReplicaStatus.DELETION_SUCCESSFUL,
                 ReplicaStatus.NON_EXISTENT,
             ):
-                yield from self.office.replicas.change(replicas, target)
+                yield from self.parts.replicas.change(replicas, target)
 
     def _write(self, topic: str) -> Steps[None]:
         node = TopicNode(dict(self.context.assignments[topic]), self.context.topic_ids.get(topic))
-        data = znodes.topic(node, self.office.settings.versions.topic_znode)
-        yield from insist(self.office.term, [SetData(znodes.topic_path(topic), data)])
+        data = znodes.topic(node, self.parts.settings.versions.topic_znode)
+        yield from write_until_answered(self.parts.term, [SetData(znodes.topic_path(topic), data)])
 
     # Going on.
 

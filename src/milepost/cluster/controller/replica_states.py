@@ -1,9 +1,9 @@
 """What a replica goes through, and what is done on the way: see `states` for the table.
 
-New                   it is told to follow, as something new
-Online                from New: it is on the list of replicas; else it is told who leads
-Offline               it is stopped and leaves the in-sync replicas (the last one stays); the others are told
-DeletionStarted       it is told to delete what it has
+New                   it is sent LeaderAndIsr, as a new replica
+Online                from New: it is on the list of replicas; else it is sent who leads
+Offline               it is stopped and leaves the ISR (the last one stays); the other replicas are sent the new ISR
+DeletionStarted       it is sent StopReplica with delete
 DeletionSuccessful, DeletionIneligible
 NonExistent           it is off the list of replicas
 """
@@ -31,7 +31,7 @@ class ReplicaStates:
         self.requests = requests
 
     def start(self) -> Steps[None]:
-        """Take stock of every replica; those of live brokers are told who leads, the others leave the in-sync replicas."""
+        """Initialize the state of every replica; those of live brokers are sent who leads, the others leave the ISR."""
         online, offline = [], []
         for partition in self.context.partitions:
             for broker_id in self.context.replicas_of(partition):
@@ -46,7 +46,7 @@ class ReplicaStates:
         yield from self.change(offline, ReplicaStatus.OFFLINE)
 
     def change(self, replicas: Iterable[Replica], target: ReplicaStatus) -> Steps[None]:
-        """Bring replicas into a state, and tell the brokers."""
+        """Bring replicas into a state, and send it to the brokers."""
         allowed = [replica for replica in replicas if self._may_become(replica, target)]
         if target is ReplicaStatus.OFFLINE:
             yield from self._go_offline(allowed)
@@ -104,7 +104,7 @@ class ReplicaStates:
                     self._tell(others, partition, state, is_new=False)
         for replica in replicas:
             if replica.partition not in self.context.leadership:
-                self.requests.tell_everybody([replica.partition])
+                self.requests.update_all_brokers([replica.partition])
             self.context.replica_status[replica] = ReplicaStatus.OFFLINE
 
     def _leave_isr(self, broker_id: int, partitions: list[TopicPartition]) -> Steps[dict[TopicPartition, PartitionState]]:

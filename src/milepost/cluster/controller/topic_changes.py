@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 
 from milepost.cluster.controller.context import Replica
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import insist
+from milepost.cluster.election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Get, SetData
 from milepost.cluster.zookeeper.session import Steps
@@ -23,9 +23,9 @@ logger = logging.getLogger("milepost.cluster")
 
 
 class TopicChanges:
-    def __init__(self, office: Office, new_topic_id: Callable[[], str]):
-        self.office = office
-        self.context = office.context
+    def __init__(self, parts: ControllerParts, new_topic_id: Callable[[], str]):
+        self.parts = parts
+        self.context = parts.context
         self.new_topic_id = new_topic_id
 
     def load(self) -> Steps[None]:
@@ -69,19 +69,19 @@ class TopicChanges:
             if node is None:
                 logger.warning("%s is ignored: it does not describe a topic", znodes.topic_path(topic))
                 continue
-            if node.topic_id is None and self.office.settings.versions.has_topic_ids:
+            if node.topic_id is None and self.parts.settings.versions.has_topic_ids:
                 node = node._replace(topic_id=self.new_topic_id())
                 yield from self._write(topic, node)
             self.context.topic_ids[topic] = node.topic_id
             self.context.assignments[topic] = dict(node.partitions)
 
     def _write(self, topic: str, node: TopicNode) -> Steps[None]:
-        data = znodes.topic(node, self.office.settings.versions.topic_znode)
-        yield from insist(self.office.term, [SetData(znodes.topic_path(topic), data)])
+        data = znodes.topic(node, self.parts.settings.versions.topic_znode)
+        yield from write_until_answered(self.parts.term, [SetData(znodes.topic_path(topic), data)])
 
     def _bring_online(self, partitions: list[TopicPartition]) -> Steps[None]:
         replicas = [Replica(partition, each) for partition in partitions for each in self.context.replicas_of(partition)]
-        yield from self.office.partitions.change(partitions, PartitionStatus.NEW)
-        yield from self.office.replicas.change(replicas, ReplicaStatus.NEW)
-        yield from self.office.partitions.change(partitions, PartitionStatus.ONLINE)
-        yield from self.office.replicas.change(replicas, ReplicaStatus.ONLINE)
+        yield from self.parts.partitions.change(partitions, PartitionStatus.NEW)
+        yield from self.parts.replicas.change(replicas, ReplicaStatus.NEW)
+        yield from self.parts.partitions.change(partitions, PartitionStatus.ONLINE)
+        yield from self.parts.replicas.change(replicas, ReplicaStatus.ONLINE)

@@ -1,7 +1,7 @@
 """How a topic is deleted: every replica first, and only then the topic itself.
 
-    1  Everybody is told leader -2: the topic goes.
-    2  Its replicas are stopped (Offline), then told to delete what they have (DeletionStarted).
+    1  All brokers are sent leader -2: the topic leaves their metadata.
+    2  Its replicas are stopped (Offline), then sent StopReplica with delete (DeletionStarted).
     3  When all have said that they did (DeletionSuccessful), the znodes go from the leaves up, /admin/delete_topics/T last.
 
 A replica that is down, or that fails to delete, makes the topic ineligible: it is tried again when that broker is back. A topic that is
@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from milepost.cluster.controller.context import Replica
-from milepost.cluster.controller.office import Office
+from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import insist
+from milepost.cluster.election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
 from milepost.cluster.zookeeper.session import Steps
@@ -30,18 +30,18 @@ D = ReplicaStatus
 
 
 class TopicDeletion:
-    def __init__(self, office: Office):
-        self.office = office
-        self.context = office.context
+    def __init__(self, parts: ControllerParts):
+        self.parts = parts
+        self.context = parts.context
 
     def enqueue(self, topics: Iterable[str]) -> Steps[None]:
-        """Topics that somebody asked to delete."""
+        """Topics that are marked for deletion."""
         wanted = set(topics)
         unknown = wanted - self.context.topic_ids.keys()
         if unknown:
             yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(unknown)])
         wanted -= unknown
-        if not self.office.settings.delete_topic_enable:
+        if not self.parts.settings.delete_topic_enable:
             yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(wanted)])
             return
         self.context.deleting |= wanted
@@ -62,11 +62,11 @@ class TopicDeletion:
         """These could not be deleted now: their brokers are gone, or said so."""
         failed = [replica for replica in replicas if replica.partition.topic in self.context.deleting]
         started = [each for each in failed if self.context.replica_status.get(each) in (D.DELETION_STARTED, D.OFFLINE)]
-        yield from self.office.replicas.change(started, D.DELETION_INELIGIBLE)
+        yield from self.parts.replicas.change(started, D.DELETION_INELIGIBLE)
         self.make_ineligible(replica.partition.topic for replica in failed)
 
     def answered(self, broker_id: int, request: StopReplicaRequest, response: Any) -> Steps[None]:
-        """A broker's answer to StopReplica. What it said in a registration that is over says nothing about what it was told since."""
+        """A broker's answer to StopReplica. One from an earlier registration says nothing about requests since then."""
         known = self.context.brokers.get(broker_id)
         if known is None or known.epoch != request.broker_epoch:
             return
@@ -80,7 +80,7 @@ class TopicDeletion:
                 code = response.error_code or errors.get(partition, 0)
                 (failed if code else done).append(replica)
         yield from self.fail(failed)
-        yield from self.office.replicas.change(done, D.DELETION_SUCCESSFUL)
+        yield from self.parts.replicas.change(done, D.DELETION_SUCCESSFUL)
         yield from self.resume()
 
     def resume(self) -> Steps[None]:
@@ -94,31 +94,31 @@ class TopicDeletion:
                 again = [each for each in replicas if self.context.replica_status.get(each) is D.DELETION_INELIGIBLE]
                 if topic not in self.context.ineligible:
                     if again:
-                        yield from self.office.replicas.change(again, D.OFFLINE)
+                        yield from self.parts.replicas.change(again, D.OFFLINE)
                     yield from self._begin(topic)
 
     def _begin(self, topic: str) -> Steps[None]:
         partitions = self.context.partitions_of(topic)
         if topic not in self.context.deletion_started:
             self.context.deletion_started.add(topic)
-            self.office.requests.tell_everybody(partitions)
-            self.office.requests.send()
+            self.parts.requests.update_all_brokers(partitions)
+            self.parts.requests.send()
         replicas = self.context.replicas_of_topic(topic)
         alive = [each for each in replicas if self.context.is_reachable(each.broker_id, each.partition)]
         dead = [each for each in replicas if each not in alive]
         status = self.context.replica_status
-        yield from self.office.replicas.change([each for each in dead if status.get(each) is D.OFFLINE], D.DELETION_INELIGIBLE)
+        yield from self.parts.replicas.change([each for each in dead if status.get(each) is D.OFFLINE], D.DELETION_INELIGIBLE)
         waiting = [each for each in alive if status.get(each) is not D.DELETION_SUCCESSFUL]
-        yield from self.office.replicas.change(waiting, D.OFFLINE)
-        yield from self.office.replicas.change(waiting, D.DELETION_STARTED)
+        yield from self.parts.replicas.change(waiting, D.OFFLINE)
+        yield from self.parts.replicas.change(waiting, D.DELETION_STARTED)
         if dead:
             self.context.ineligible.add(topic)
 
     def _complete(self, topic: str) -> Steps[None]:
         partitions = self.context.partitions_of(topic)
-        yield from self.office.replicas.change(self.context.replicas_of_topic(topic), D.NON_EXISTENT)
-        yield from self.office.partitions.change(partitions, PartitionStatus.OFFLINE)
-        yield from self.office.partitions.change(partitions, PartitionStatus.NON_EXISTENT)
+        yield from self.parts.replicas.change(self.context.replicas_of_topic(topic), D.NON_EXISTENT)
+        yield from self.parts.partitions.change(partitions, PartitionStatus.OFFLINE)
+        yield from self.parts.partitions.change(partitions, PartitionStatus.NON_EXISTENT)
         # What lies in ZooKeeper now counts, not what we know: it must be empty before the node above can go.
         (below,) = yield [Children(znodes.partitions_path(topic))]
         paths = []
@@ -131,7 +131,7 @@ class TopicDeletion:
         logger.info("topic %s is deleted", topic)
 
     def _delete(self, paths: list[str]) -> Steps[None]:
-        yield from insist(self.office.term, [Delete(path) for path in paths])
+        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
 
 
 def deleted_in(request: StopReplicaRequest) -> list[TopicPartition]:

@@ -1,10 +1,10 @@
-"""A cluster on one machine: ZooKeeper and N brokers, each a process that goes on when whoever started it ends.
+"""A cluster on one machine: ZooKeeper and N brokers, each a process that outlives the one that started it.
 
-    DIR/cluster.json    which they are (`record`); whoever knows DIR can look at them, stop them, kill one, start one again
+    DIR/cluster.json    which they are (`record`); with DIR they can be shown, stopped, killed and started again
     DIR/broker-1        the data of broker 1, and what it says in broker-1.log
     DIR/zookeeper       ZooKeeper's files, unless another one was named
 
-Stopping and starting again keeps everything: topics, records, ports. One command at a time changes a cluster; a second one is told so.
+Stopping and starting again keeps everything: topics, records, ports. One command at a time changes a cluster; a second one is refused.
 
 Clients have a listener of a known port, brokers another one for each other: neither waits for the other there, and what brokers say to each
 other is not taken from clients.
@@ -34,7 +34,7 @@ from milepost.files import Disk, make_directories, opened, read_file
 
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "controlled.shutdown.retry.backoff.ms": "250"}
 BROKERS = "BROKERS"
-"""The listener of brokers for each other. Its port is a free one each time: they tell each other by way of ZooKeeper."""
+"""The listener of brokers for each other. Its port is a free one each time: brokers find it in ZooKeeper."""
 OURS = (
     "advertised.listeners",
     "broker.id",
@@ -167,7 +167,7 @@ class LocalCluster:
             except BaseException:
                 self._end(self.running(), signal.SIGKILL)
                 self._stop_zookeeper()
-                # Not to be found by the next start: what it was told may be what was wrong with it.
+                # Not to be found by the next start: its settings may be what was wrong.
                 restore_record(self.directory, before)
                 raise
 

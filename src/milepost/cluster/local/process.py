@@ -63,7 +63,7 @@ class OwnProcess:
                 return False
         finally:
             Disk().close(fd)
-        # If it is a child of ours, nobody else asks how it ended.
+        # If it is a child of ours, its end has to be collected here.
         with suppress(ChildProcessError):
             os.waitpid(self.pid, os.WNOHANG)
         return True
@@ -98,7 +98,7 @@ def begin(command: Sequence[str], log_path: str) -> OwnProcess:
         )
     finally:
         Disk().close(log)
-    # A child that nobody asked for keeps its entry, so it is there however soon it ended.
+    # A child that was not waited for keeps its entry, however soon it ended.
     started = _started(pid)
     assert started is not None, f"process {pid} was just started"
     return OwnProcess(pid, started, _boot())

@@ -46,7 +46,8 @@ class BrokerRecord:
 
     @property
     def ending(self) -> str:
-        """Of one that does not run: how that came. Whoever ends it here forgets its process; one that is remembered ended by itself."""
+        """Of one that does not run: how that came. One that was stopped from here is not recorded any more; one that is recorded
+        ended by itself."""
         if self.process is not None:
             return "crashed"
         return "killed" if self.was_killed else "stopped"

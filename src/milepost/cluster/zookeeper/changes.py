@@ -1,6 +1,6 @@
 """What changes among the znodes below a path, as it happens.
 
-ZooKeeper tells once that something changed, not what, and not what changed in between: each time the node is read again and compared
+ZooKeeper notifies once that something changed, not what, and not what changed in between: each time the node is read again and compared
 with what was last seen. Of two changes that follow each other closely only the second may be seen; the last one always is.
 """
 

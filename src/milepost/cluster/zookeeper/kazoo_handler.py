@@ -3,7 +3,7 @@
 A new controller reads thousands of znodes, each with a promise of kazoo's. One of those has a lock and a condition, and its callbacks go
 through a queue to another thread: half of the work of reading a znode. These have neither, and a callback of a success runs where the
 answer was read. One of a failure goes through the queue as ever: when a connection is lost kazoo fails everything that waits, one after
-the other, and whoever asks again from within would be failed again, for ever.
+the other, and a callback that asks again would fail again, for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NONE = object()
 
 
 class Promise:
-    """What kazoo expects of its `AsyncResult`. A callback runs once, whoever comes first: it is taken out of the list before."""
+    """What kazoo expects of its `AsyncResult`. A callback runs once: it is taken out of the list before."""
 
     __slots__ = ("_callbacks", "_failure", "_handler", "value")
 
@@ -60,7 +60,7 @@ class Promise:
         while self._callbacks:
             try:
                 callback = self._callbacks.pop()
-            except IndexError:  # somebody else was faster
+            except IndexError:  # another thread was faster
                 return
             if self._failure is not None and self._handler.running:
                 self._handler.completion_queue.put(partial(callback, self))

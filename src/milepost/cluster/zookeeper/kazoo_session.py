@@ -4,10 +4,10 @@ kazoo keeps the connection and its heartbeats on threads of its own, so a broker
 answers is handed over to the loop (`post`): the logic never runs on a thread of kazoo's.
 
     connection lost     reads are asked again; writes end with CONNECTION_LOSS, because they may have happened
-    session expired     the owner is told first; everything asked in that session ends with SESSION_EXPIRED, also what was queued for
+    session expired     the owner is notified first; everything asked in that session ends with SESSION_EXPIRED, also what was queued for
                         the connection that has just come back
     watches             a server forgets them with the connection, and kazoo does not set them again: when the connection is back, the
-                        owner is told of each as if it had fired. It reads again then, and sees what it missed
+                        owner is notified of each as if it had fired. It reads again then, and sees what it missed
     no data             a node without data has none at all (null), not zero bytes: Kafka reads what is there
     chroot              `HOST:PORT,HOST:PORT/path`: made if it is missing, and unseen by the logic
 """
@@ -54,7 +54,7 @@ _EVENTS = {
 }
 
 
-def _patience() -> KazooRetry:
+def _retry_for_ever() -> KazooRetry:
     """For ever, and soon: a broker without ZooKeeper has nothing better to do."""
     return KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0, max_jitter=0.2)
 
@@ -70,14 +70,14 @@ class KazooSession:
         self._generation = 0
         self._is_lost = True
         self._is_suspended = False
-        # One callable for each watch, because kazoo tells the same one only once; and those that are to be told after a reconnect.
+        # One callable for each watch, because kazoo calls the same one only once; and those to call after a reconnect.
         self._watches: dict[WatchEvent, Callable[[Any], None]] = {}
         self._lapsed: dict[WatchEvent, None] = {}
         self._client = KazooClient(
             self.hosts + self.chroot,
             timeout=timeout,
             handler=PromiseHandler(),
-            connection_retry=_patience(),
+            connection_retry=_retry_for_ever(),
             logger=logging.getLogger("milepost.cluster.kazoo"),
         )
 
@@ -129,8 +129,8 @@ class KazooSession:
         self._client.handler.spawn(make)
 
     def _ensure_root(self) -> None:
-        """By a client that is not below it. Tried until it is there, or nobody wants it any more."""
-        with_root = KazooClient(self.hosts, timeout=self.timeout, connection_retry=_patience())
+        """By a client that is not below it. Tried until it is there, or not wanted any more."""
+        with_root = KazooClient(self.hosts, timeout=self.timeout, connection_retry=_retry_for_ever())
         try:
             connected = with_root.start_async()
             while self._owner is not None:
@@ -160,7 +160,7 @@ class KazooSession:
         self._owner.on_expired()
 
     def _watch(self, kind: EventType, path: str) -> Callable[[Any], None]:
-        """What kazoo calls when a watch fires, or lapses with the connection (`kind` is what is told then)."""
+        """What kazoo calls when a watch fires, or lapses with the connection (`kind` is reported then)."""
         lapse = WatchEvent(kind, path)
         known = self._watches.get(lapse)
         if known is not None:

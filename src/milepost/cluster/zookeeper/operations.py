@@ -1,8 +1,8 @@
 """What can be asked of ZooKeeper, and what it answers: plain values, so that the logic above is the same over a real server and a model.
 
-An operation that fails is a result too, with its error: most failures are what the logic is about (somebody else was first).
+An operation that fails is a result too, with its error: most failures are what the logic is about (another broker was first).
 
-    Get Exists Children     read; with `watch` the session tells once when that changes
+    Get Exists Children     read; with `watch` the session notifies once when that changes
     Sync                    the server that is asked has heard of everything that was written before: what is read next is not old
     Create SetData Delete   write; a version of -1 matches any
     Check                   the version that guards the others of its Multi

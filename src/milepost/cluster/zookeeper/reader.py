@@ -22,7 +22,7 @@ class Znode(NamedTuple):
     version: int
     czxid: int
     ephemeral_owner: int
-    """0: the node stays when whoever made it goes."""
+    """0: the node outlives the session that created it."""
     children: int
 
 
@@ -127,7 +127,7 @@ class ZooKeeperReader:
 
 
 def _znode(path: str, data: bytes | None, stat: Any) -> Znode:
-    # Kafka makes its directories with no data at all, which is not the same as empty; nobody needs to know.
+    # Kafka makes its directories with no data at all, which is not the same as empty; readers need not know.
     return Znode(path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner, stat.numChildren)
 
 

@@ -13,7 +13,7 @@ server (`kazoo_session`) and over a model with a seed.
 
 A lost connection is not a failure to be seen here: the session retries reads by itself, and answers a write whose answer was lost with
 CONNECTION_LOSS, because only the logic can find out whether it happened. After the session has expired every open operation is answered
-with SESSION_EXPIRED; the owner is told by `on_expired` first, and starts anew with the next `on_connected`.
+with SESSION_EXPIRED; the owner gets `on_expired` first, and starts again with the next `on_connected`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Runner:
     ) -> None:
         """Run `steps` when everything handed over before has finished; `done` gets what they return.
 
-        `failed` is for somebody who waits: it is called instead when the steps raise, and it is what `clear` gives back.
+        `failed` is for a caller that waits: it is called instead when the steps raise, and it is what `clear` gives back.
         """
         self._queue.append(Work(steps, done, failed))
         if self._current is None:
@@ -121,7 +121,7 @@ class Runner:
                 if work.failed is None:
                     self._on_error(error)
                 else:
-                    logger.error("work on ZooKeeper for somebody who waits for it failed", exc_info=error)
+                    logger.error("a ZooKeeper operation that a request waits for failed", exc_info=error)
                     work.failed()
         else:
             if generation == self._generation:

@@ -1,4 +1,4 @@
-"""Znodes that say nothing we understand. Whoever reads one keeps what was last good; it is counted for the metrics, and the log shows it.
+"""Znodes that cannot be parsed. Their reader keeps the last good value; they are counted for the metrics, and logged.
 
 A znode without content is not one of them: it was made and not written yet.
 """
@@ -36,7 +36,7 @@ def understood(parse: Callable[Concatenate[dict[str, Any], P], T | None]) -> Cal
             pass  # not what was expected
         if found is None and data:
             Unreadable.count += 1
-            logger.warning("a znode is ignored: %s does not understand %r", parse.__name__, data[:SHOWN])
+            logger.warning("a znode is ignored: %s cannot parse %r", parse.__name__, data[:SHOWN])
         return found
 
     return parsed

@@ -23,7 +23,7 @@ from enum import Enum
 
 from milepost.coordinator.classic.classic_member import ClassicMember, Protocols, metadata_bytes
 from milepost.coordinator.classic.classic_records import group_tombstone
-from milepost.coordinator.interfaces import Owed
+from milepost.coordinator.interfaces import PendingAnswer
 from milepost.errors import InvalidRecord
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode
@@ -290,29 +290,29 @@ class ClassicGroup:
     def tombstones(self, timestamp: int) -> list[Record]:
         return [group_tombstone(self.group_id, timestamp)]
 
-    def close(self, error_code: int) -> list[Owed]:
+    def close(self, error_code: int) -> list[PendingAnswer]:
         self.state = DEAD
         for timer in (self.join_timer, self.sync_timer, *self.pending.values()):
             if timer is not None:
                 timer.cancel()
         self.join_timer = self.sync_timer = None
         self.pending.clear()
-        owed: list[Owed] = []
+        pending: list[PendingAnswer] = []
         for member in self.members.values():
             member.stop_session()
-            owed += self.take_answers(member, error_code)
-        return owed
+            pending += self.take_answers(member, error_code)
+        return pending
 
-    def take_answers(self, member: ClassicMember, error_code: int) -> list[Owed]:
+    def take_answers(self, member: ClassicMember, error_code: int) -> list[PendingAnswer]:
         """Whoever waits under this member's name gets the error."""
-        owed: list[Owed] = []
+        pending: list[PendingAnswer] = []
         if member.join_answer is not None:
-            owed.append((member.join_answer, JoinGroupResponse(error_code=error_code, member_id=member.member_id)))
+            pending.append((member.join_answer, JoinGroupResponse(error_code=error_code, member_id=member.member_id)))
             self.set_join_answer(member, None)
         if member.sync_answer is not None:
-            owed.append((member.sync_answer, SyncGroupResponse(error_code=error_code)))
+            pending.append((member.sync_answer, SyncGroupResponse(error_code=error_code)))
             member.sync_answer = None
-        return owed
+        return pending
 
 
 def supported(protocols: Protocols) -> set[str]:

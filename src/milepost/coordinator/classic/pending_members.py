@@ -2,7 +2,7 @@
 
 An id costs memory, and the first one of a group costs a group, before anybody is known to be there; each lives as long as its session
 would, up to half an hour. So there is room for MOST_BYTES of them: for a new one the oldest are forgotten. Who comes back with such an
-id is told that it is not known (25), and asks for another one.
+id gets UNKNOWN_MEMBER_ID (25), and asks for another one.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     pending       MEMBER_ID_REQUIRED               the id is forgotten, and nobody waits for it any more
 
 A completed join gives every member the generation, the protocol and the leader, and the leader all members. The leader's sync
-then brings the assignments, which are written to the log before anybody gets his.
+then brings the assignments, which are written to the log before any member gets its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from milepost.coordinator.classic.classic_member import ClassicMember
 from milepost.coordinator.classic.classic_records import group_error, group_record
 from milepost.coordinator.classic.pending_members import PendingMembers
 from milepost.coordinator.group.runtime import GroupRuntime, logger
-from milepost.coordinator.interfaces import Owed
+from milepost.coordinator.interfaces import PendingAnswer
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
@@ -77,8 +77,8 @@ class Rebalancer:
             self.maybe_complete_join(group)
             self.forgotten(group)
 
-    def close(self, group: ClassicGroup, error_code: int) -> list[Owed]:
-        """What `ClassicGroup.close` says is owed."""
+    def close(self, group: ClassicGroup, error_code: int) -> list[PendingAnswer]:
+        """The responses that `ClassicGroup.close` leaves to be sent."""
         for member_id in group.pending:
             self.pending.discard(group.group_id, member_id)
         return group.close(error_code)

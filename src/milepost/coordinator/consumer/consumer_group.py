@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
 from milepost.coordinator.consumer.consumer_records import partitions_in, record, state_in
 from milepost.coordinator.consumer.shared_sets import shared
-from milepost.coordinator.interfaces import Owed
+from milepost.coordinator.interfaces import PendingAnswer
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.internal_topics.classic_records import OffsetCommitValue
@@ -318,7 +318,7 @@ class ConsumerGroup:
         keys.append(ConsumerGroupMetadataKey(self.group_id))
         return [record(key, None, timestamp) for key in keys]
 
-    def close(self, error_code: int) -> list[Owed]:
+    def close(self, error_code: int) -> list[PendingAnswer]:
         self.is_dead = True
         for timers in (self.sessions, self.revocations, self.rejoins):
             for timer in timers.values():

@@ -14,8 +14,8 @@ refused with                      when
 25 UNKNOWN_MEMBER_ID              it is not a member, or there is no such group: some clients take 69 for fatal
 110 FENCED_MEMBER_EPOCH           its epoch is not the one we know; the one before is accepted from a member that owns nothing it should
                                   not, since it may not have got our last answer
-82 FENCED_INSTANCE_ID             somebody else is this instance now
-111 UNRELEASED_INSTANCE_ID        somebody else is this instance, and has not left; classic members do not say when they leave
+82 FENCED_INSTANCE_ID             another member has this instance id now
+111 UNRELEASED_INSTANCE_ID        another member has this instance id, and has not left; classic members do not say when they leave
 """
 
 from __future__ import annotations

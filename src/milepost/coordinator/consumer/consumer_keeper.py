@@ -1,4 +1,4 @@
-"""What happens to a consumer group whoever asks for it: members come and go, timers run, changes are written.
+"""What all requests to a consumer group share: members come and go, timers run, changes are written.
 
     timer        runs from                        when it ends
     session      each sign of life of a member    the member is removed, and the epoch rises

@@ -117,7 +117,7 @@ class GroupCoordinator:
             self.load(partition)
 
     def unload(self, partition: int) -> None:
-        """Another broker leads the partition now: it has the log, we forget; whoever waits is told to look for it."""
+        """Another broker leads the partition now: it has the log, this one forgets; waiting requests are answered with NOT_COORDINATOR."""
         with self.runtime.outbox:
             self.registry.unload(partition)
 

@@ -1,6 +1,6 @@
 """Which groups this coordinator looks after, and how they come and go with the partitions of `__consumer_offsets`.
 
-A group belongs to one partition (see `hashing`); whoever leads that partition coordinates the group.
+A group belongs to one partition (see `hashing`); the leader of that partition coordinates the group.
 
     partition is     requests get
     not ours         16 NOT_COORDINATOR

@@ -14,7 +14,7 @@ next one, or the error code that the request gets instead. The coordinator write
     6       Dead                 expiry; never written, the record is a null value     Empty, CompleteCommit, CompleteAbort
     7       PrepareEpochFence    never written: fencing goes straight to PrepareAbort, with the epoch raised
 
-**Epochs.** A producer is its id and its epoch; whoever comes with another pair is fenced. InitProducerId raises the epoch. In version 2
+**Epochs.** A producer is its id and its epoch; a request with another pair is fenced. InitProducerId raises the epoch. In version 2
 of the protocol (KIP-890, EndTxn 5) every end of a transaction raises it too, so that a request that was delayed in the network cannot
 reach the next transaction. The epoch 32767 is never given to a producer: there must always be one left to fence it with. At 32766
 the id gets a new producer id instead, with epoch 0; in version 2 it waits in `next_producer_id` until the markers of the old one are out.

@@ -2,7 +2,7 @@
 
 A transaction is a conversation:
 
-    InitProducerId   the id gets its producer; whoever had it before is fenced, and the transaction it left open is aborted
+    InitProducerId   the id gets its producer; the producer that had it before is fenced, and the transaction it left open is aborted
     add partitions   each partition is written into the transaction before it gets the first record
     EndTxn           PrepareCommit or PrepareAbort is written: from here on there is no way back. Every partition gets its marker,
                      then Complete* is written; the answer waits for none of that

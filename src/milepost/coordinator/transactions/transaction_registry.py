@@ -7,7 +7,7 @@ log. While a change is being written the id is busy, and a second one is refused
     the log says                                     the client gets
     0                                                0
     3, 7, 19, 20: not written, or not everywhere     15 COORDINATOR_NOT_AVAILABLE: ask again
-    6, 56: no longer the leader, or the disk failed  16 NOT_COORDINATOR: ask somebody else
+    6, 56: no longer the leader, or the disk failed  16 NOT_COORDINATOR: ask another broker
     10, 18: the record is too large                  48 INVALID_TXN_STATE: a transaction cannot hold so many partitions
     anything else                                    15. Never -1, which some clients take for success (franz-go met it in EndTxn)
 """

@@ -9,7 +9,7 @@
     feature transaction.version                                    transaction_version
 
 Not Kafka's: ids that take more than `most_unused_bytes` of memory and had no transaction since their producer began are forgotten before
-they expire, the oldest first: anybody may invent ids. Their producers are told that the id is not known, and begin again.
+they expire, the oldest first: any client may invent ids. Their producers get the error of an unknown id, and begin again.
 
 `transaction_version` decides the format of the log's records and how the coordinator itself ends a transaction. What a client does
 follows from the versions of its requests.

@@ -8,7 +8,7 @@ The cleanable part ends at the first of
     the last stable offset        beyond it transactions are undecided, and followers may not have the records
     the active segment
     a dirty segment with a record younger than `min.compaction.lag.ms`
-    a segment with damaged bytes  cleaning would turn the hole into a gap that nobody hears of
+    a segment with damaged bytes  cleaning would turn the hole into a gap that is not reported
 
 rounded down to the start of a segment. What is clean is told by the cleaner's checkpoint; one that lies outside the log is wrong,
 and everything counts as dirty.
@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 if TYPE_CHECKING:
     from milepost.log.log import Log
     from milepost.segment.segment import Segment
 
 
-@frozen
+@frozen_dataclass
 class LogToClean:
     log: Log
     first_dirty_offset: int

@@ -202,7 +202,7 @@ class CleanerManager:
             del self._under_way[partition]
         if not is_wanted:
             # Ended on purpose. Whatever it met since, files that went away under its hands included, says nothing about the log.
-            logger.info("%s: cleaning aborted: somebody needs the log", work.log.directory)
+            logger.info("%s: cleaning aborted: the log is needed", work.log.directory)
             return None
         if isinstance(outcome, CleanerStats):
             end_offset = outcome.end_offset
@@ -242,7 +242,7 @@ class CleanerManager:
     def _ensure_wanted(self) -> None:
         work = self._cleaning
         if work is not None and not self._may_go_on(work):
-            raise CleaningAborted(f"{work.log.partition}: somebody needs the log")
+            raise CleaningAborted(f"{work.log.partition}: the log is needed")
 
     def _may_go_on(self, work: LogToClean) -> bool:
         log = work.log

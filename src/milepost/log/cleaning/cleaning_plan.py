@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.files import HandlePool
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.log.cleaning.filtering import LastRecord
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.segment import Segment
@@ -33,7 +33,7 @@ def here(step: Callable[[], None]) -> None:
     step()
 
 
-@frozen
+@frozen_dataclass
 class Source:
     """A sealed segment to be cleaned, through handles of the cleaner's own."""
 
@@ -46,7 +46,7 @@ class Source:
         return self.segment.base_offset
 
 
-@frozen
+@frozen_dataclass
 class Plan:
     """Everything a cleaning needs to know of its log, taken at one moment."""
 

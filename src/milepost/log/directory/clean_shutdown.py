@@ -19,7 +19,7 @@ import logging
 from collections.abc import Mapping
 
 from milepost.files import Disk, read_file, replace_file
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.log")
@@ -29,7 +29,7 @@ VERSION = 0
 NO_BROKER_EPOCH = -1
 
 
-@frozen
+@frozen_dataclass
 class CleanShutdown:
     """What a marker says; `partitions` is None when Kafka wrote it."""
 

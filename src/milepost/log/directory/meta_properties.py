@@ -20,13 +20,13 @@ from milepost.clock import Clock
 from milepost.config.properties_file import parse_properties
 from milepost.errors import InvalidConfiguration, KafkaStorage
 from milepost.files import Disk, read_file, replace_file
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 FILE_NAME = "meta.properties"
 INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
-@frozen
+@frozen_dataclass
 class MetaProperties:
     version: int = 1
     cluster_id: str | None = None

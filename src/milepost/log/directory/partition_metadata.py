@@ -21,7 +21,7 @@ import uuid
 
 from milepost.errors import InconsistentTopicId, KafkaStorage
 from milepost.files import Disk, read_file, replace_file, write_file
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 FILE_NAME = "partition.metadata"
 VERSION = 0
@@ -30,7 +30,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\1"
 NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-@frozen
+@frozen_dataclass
 class PartitionMetadata:
     topic_id: str
     version: int = VERSION

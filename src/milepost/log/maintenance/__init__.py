@@ -1,1 +1,1 @@
-"""What logs need when nobody asks: by the clock, aside from requests, and without ending the broker when it fails."""
+"""Maintenance of logs: by the clock, beside requests, and without ending the broker when it fails."""

@@ -83,7 +83,7 @@ class MaintainedLogs(Protocol):
     def take_offline(self, directory: DataDirectory, error: OSError) -> None: ...
 
 
-class Upkeep:
+class LogMaintenance:
     def __init__(self, manager: MaintainedLogs):
         self._manager = manager
         self._due: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Upkeep:
         for number, log in enumerate(self._manager.online()):
             if now - log.last_flush_ms >= log.config.flush_ms:
                 with contained(f"{log.directory}: flush", log):
-                    log.flush_aside()
+                    log.flush_in_background()
                 yield
             elif number % LOGS_IN_A_PIECE == 0:
                 yield
@@ -176,7 +176,7 @@ class Upkeep:
     def write(self, directory: DataDirectory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """An older checkpoint costs time at the next start, no record: one that finds no room is left for the next time."""
         failed = partial(self.not_written, directory)
-        self._manager.scheduler.aside(directory.publish(name, offsets), lambda _: None, failed)
+        self._manager.scheduler.in_background(directory.publish(name, offsets), lambda _: None, failed)
 
     def not_written(self, directory: DataDirectory, error: OSError) -> None:
         if error.errno not in DISK_FULL:
@@ -195,7 +195,7 @@ class Upkeep:
         directory.forget(partition)
         if directory.path not in self._forgetting:
             self._forgetting.add(directory.path)
-            self._manager.scheduler.soon(partial(self._rewrite, directory))
+            self._manager.scheduler.next_pass(partial(self._rewrite, directory))
 
     def _rewrite(self, directory: DataDirectory) -> None:
         if directory not in self._manager.directories:
@@ -214,11 +214,11 @@ class Upkeep:
             self._forgetting.discard(directory.path)
             self.not_written(directory, error)
 
-        self._manager.scheduler.aside(write, ended, failed)
+        self._manager.scheduler.in_background(write, ended, failed)
 
     def ensure_unnamed(self, directory: DataDirectory, partition: TopicPartition) -> None:
         """Before there is a log of that name: what a file says of an earlier one would be taken for its own after a crash."""
         if directory.names(partition):
-            self._manager.scheduler.settle(lambda: not directory.names(partition))
+            self._manager.scheduler.wait(lambda: not directory.names(partition))
         if directory.names(partition):
             directory.forget_now(partition)

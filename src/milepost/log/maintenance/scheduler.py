@@ -1,10 +1,10 @@
 """Work that does not have to happen at once, or that would keep the owner of the logs waiting for the disk.
 
-    soon    on the owner's thread, when it has nothing else in hand
-    later   on the owner's thread, after a delay
-    aside   `work` wherever the disk keeps nobody waiting; then `then` with its result, or `failed` with the error of the disk, on
-            the owner's thread. Works of one lane are done one after the other, in the order in which they were given
-    settle  waits until everything that was given aside is done, or enough of it
+    next_pass      on the owner's thread, when it is idle
+    later          on the owner's thread, after a delay
+    in_background  `work` where waiting for the disk blocks nothing; then `then` with its result, or `failed` with the error of the disk,
+                   on the owner's thread. Works of one queue are done one after the other, in the order in which they were given
+    wait           until everything in the background is done, or enough of it
 
 A log on its own has this scheduler: everything is done where it stands, except that `later` tasks wait until somebody calls
 `run_due`. A broker has one with threads (side_thread). A task that never runs costs nothing but time: the next start flushes and
@@ -26,8 +26,8 @@ Task = Callable[[], None]
 T = TypeVar("T")
 
 
-class Lane(enum.Enum):
-    """Who waits for a work should not wait for those of another kind. The values name threads."""
+class WorkQueue(enum.Enum):
+    """Kinds of background work that should not wait for each other. The values name threads."""
 
     METADATA = "log-metadata"  # names, checkpoints, snapshots: small files
     FLUSH = "log-flusher"  # clients wait for these
@@ -35,7 +35,7 @@ class Lane(enum.Enum):
 
 
 class Scheduler:
-    # Whether `aside` returns before its work is done.
+    # Whether `in_background` returns before its work is done.
     is_background = False
 
     def __init__(self, clock: Clock):
@@ -43,7 +43,7 @@ class Scheduler:
         self._tasks: list[tuple[int, int, Task]] = []
         self._order = count()
 
-    def soon(self, task: Task) -> None:
+    def next_pass(self, task: Task) -> None:
         task()
 
     def later(self, delay_ms: int, task: Task) -> None:
@@ -53,13 +53,17 @@ class Scheduler:
         """Run what is due; how many tasks that were."""
         ran = 0
         while self._tasks and self._tasks[0][0] <= self._clock.now_ms():
-            with contained("a task that was put off"):
+            with contained("a delayed task"):
                 heapq.heappop(self._tasks)[2]()
             ran += 1
         return ran
 
-    def aside(
-        self, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[OSError], None], lane: Lane = Lane.METADATA
+    def in_background(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[OSError], None],
+        work_queue: WorkQueue = WorkQueue.METADATA,
     ) -> None:
         try:
             result = work()
@@ -72,8 +76,8 @@ class Scheduler:
         """Do them all, in any order, perhaps side by side; what became of each."""
         outcomes: list[OSError | None] = []
         for work in works:
-            self.aside(work, lambda _: outcomes.append(None), outcomes.append)
+            self.in_background(work, lambda _: outcomes.append(None), outcomes.append)
         return outcomes
 
-    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Threads beside the one that owns the logs, for what would keep that one waiting: fsync, unlink, cleaning.
+"""Threads beside the one that owns the logs, for what would block it: fsync, unlink, cleaning.
 
     owner's thread                             side thread
     submit(work, then, failed)      ------>    work()
@@ -9,7 +9,7 @@ A thread does its works in the order in which they were given. What a work may t
 own. Not the log, and not the handles of its pool: the owner closes them when it rolls, deletes or renames.
 
 Whatever comes back waits in the owner's `Inbox`. `post` is how the owner's thread is told to look into it; one that must not go on before
-something is done takes it from there itself (`settle`). A thread starts with its first work.
+something is done takes it from there itself (`wait`). A thread starts with its first work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from milepost.clock import Clock
 from milepost.log.maintenance.contained import contained
-from milepost.log.maintenance.scheduler import Lane, Scheduler, Task
+from milepost.log.maintenance.scheduler import Scheduler, Task, WorkQueue
 
 logger = logging.getLogger("milepost.log")
 
@@ -128,27 +128,31 @@ class SideThread:
 
 
 class BackgroundScheduler(Scheduler):
-    """The scheduler of logs whose owner must not wait for the disk. A thread for each lane."""
+    """The scheduler of logs whose owner must not wait for the disk. A thread for each queue."""
 
     def __init__(self, clock: Clock, post: Post):
         super().__init__(clock)
         self.is_background = True
         self.inbox = Inbox(post)
         self._post = post
-        self._threads = {lane: SideThread(lane.value, self.inbox) for lane in Lane}
+        self._threads = {work_queue: SideThread(work_queue.value, self.inbox) for work_queue in WorkQueue}
 
-    def soon(self, task: Task) -> None:
+    def next_pass(self, task: Task) -> None:
         self._post(task)
 
-    def aside(
-        self, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[OSError], None], lane: Lane = Lane.METADATA
+    def in_background(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[OSError], None],
+        work_queue: WorkQueue = WorkQueue.METADATA,
     ) -> None:
         if self.is_background:
-            self._threads[lane].submit(work, then, failed)
+            self._threads[work_queue].submit(work, then, failed)
         else:
-            super().aside(work, then, failed, lane)
+            super().in_background(work, then, failed, work_queue)
 
-    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         while not is_enough() and any(thread.unfinished for thread in self._threads.values()):
             self.inbox.wait()
 
@@ -164,7 +168,7 @@ class BackgroundScheduler(Scheduler):
 
     def stop(self) -> None:
         """Finish everything; from here on work is done where it stands."""
-        self.settle()
+        self.wait()
         for thread in self._threads.values():
             thread.stop()
         self.is_background = False

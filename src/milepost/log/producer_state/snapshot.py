@@ -30,7 +30,7 @@ from typing import Protocol
 
 from milepost.codec.crc32c import crc32c
 from milepost.errors import CorruptSnapshot, InvalidArgument
-from milepost.frozen import frozen
+from milepost.frozen_dataclass import frozen_dataclass
 
 VERSION = 1
 HEADER = struct.Struct(">hIi")
@@ -62,7 +62,7 @@ class EntryLike(Protocol):
     def current_txn_first_offset(self) -> int | None: ...
 
 
-@frozen
+@frozen_dataclass
 class SnapshotEntry:
     producer_id: int
     epoch: int

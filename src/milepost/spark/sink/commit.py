@@ -224,7 +224,7 @@ class Commit:
 
 def checkpoint(logs: LogManager) -> None:
     """Write down how far readers may go."""
-    for _ in logs.upkeep.checkpoint(HIGH_WATERMARKS):
+    for _ in logs.maintenance.checkpoint(HIGH_WATERMARKS):
         pass
 
 

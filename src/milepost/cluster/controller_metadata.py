@@ -1,0 +1,79 @@
+"""The cluster's metadata as this broker gets it: topics and brokers from the controller, settings from ZooKeeper.
+
+UpdateMetadata says which topics there are and who leads; /config says how they are set. A topic is known with the
+first UpdateMetadata that names it, with the settings that were read by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from milepost.cluster.view import NO_TOPIC_ID, ClusterView, TopicState
+from milepost.log.directory.partition_metadata import topic_id_text
+from milepost.protocol.messages import UpdateMetadataRequest
+from milepost.replica.metadata import BrokerInfo, PartitionInfo
+from milepost.replica.metadata_cache import NO_CONTROLLER, MetadataCache
+from milepost.topic_partition import TopicPartition
+
+
+class ControllerMetadata(ClusterView):
+    def __init__(self, node_id: int, feature_levels: Mapping[str, int]):
+        super().__init__("", node_id)
+        self.metadata = MetadataCache()
+        self.feature_levels = dict(feature_levels)
+        self.topic_configs: dict[str, dict[str, str]] = {}
+        """Of topics whose settings have been read."""
+        self.elected_id: int | None = None
+        """Whose id stood in /controller when it was read last."""
+
+    @property
+    def controller_id(self) -> int:
+        """/controller, where it has been read: it is newer than the last UpdateMetadata."""
+        return self.metadata.controller_id if self.elected_id is None else self.elected_id
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerInfo]:
+        """Those that the controller lists as alive."""
+        return self.metadata.brokers
+
+    @property
+    def controller(self) -> BrokerInfo | None:
+        return None if self.controller_id == NO_CONTROLLER else self.brokers.get(self.controller_id)
+
+    def partition_info(self, topic: str, number: int) -> PartitionInfo | None:
+        return self.metadata.topics.get(topic, {}).get(number)
+
+    # What the controller says.
+
+    def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Take over an UpdateMetadata; the partitions that are being deleted."""
+        deleted = self.metadata.apply(request)
+        named = {topic.topic_name for topic in request.topic_states}
+        named |= {state.topic_name for state in request.ungrouped_partition_states}
+        for name in named:
+            self._refresh(name)
+        return deleted
+
+    def _refresh(self, name: str) -> None:
+        partitions = self.metadata.topics.get(name)
+        known = self.topics.get(name)
+        if partitions is None:
+            if known is not None:
+                self._remove(known)
+                self.topic_configs.pop(name, None)
+            return
+        topic_id = self.metadata.topic_ids.get(name, NO_TOPIC_ID)
+        if known is not None and known.topic_id == topic_id:
+            known.partitions = max(partitions) + 1
+            return
+        if known is not None:
+            self._remove(known)
+        text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else ""
+        self._add(TopicState(name, topic_id, text, max(partitions) + 1, self.topic_configs.get(name, {})))
+
+    # What ZooKeeper says.
+
+    def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        self.topic_configs[name] = configs
+        if name in self.topics:
+            self.topics[name].configs = configs
