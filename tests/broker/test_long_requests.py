@@ -12,6 +12,7 @@ from milepost.broker.broker import Broker
 from milepost.broker.requests import (
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
     create_partitions,
     create_topics,
@@ -25,10 +26,13 @@ from milepost.broker.requests import (
     incremental_alter_configs,
     list_config_resources,
     metadata,
+    offset_fetch,
+    update_features,
 )
 from milepost.protocol.messages import (
     AlterClientQuotasRequest,
     AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -42,6 +46,8 @@ from milepost.protocol.messages import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
     MetadataRequest,
+    OffsetFetchRequest,
+    UpdateFeaturesRequest,
 )
 from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
@@ -123,6 +129,23 @@ NAMED = [
         DescribeLogDirsRequest(topics=[DescribeLogDirsRequest.Topic(topic="t", partitions=NUMBERS)]),
         4,
     ),
+    (
+        describe_topic_partitions,
+        DescribeTopicPartitionsRequest(
+            topics=[DescribeTopicPartitionsRequest.Topic(name=name) for name in NAMES],
+            cursor=DescribeTopicPartitionsRequest.Cursor(topic_name="elsewhere", partition_index=0),
+        ),
+        0,
+    ),
+    (metadata, MetadataRequest(topics=[MetadataRequest.Topic(topic_id=b"i" * 16, name=name) for name in NAMES]), 11),
+    (
+        update_features,
+        UpdateFeaturesRequest(
+            feature_updates=[UpdateFeaturesRequest.FeatureUpdate(feature="group.version", max_version_level=1)] * COUNT,
+            validate_only=True,
+        ),
+        1,
+    ),
     (describe_quorum, DescribeQuorumRequest(topics=[DescribeQuorumRequest.Topic(topic_name=name) for name in NAMES]), 2),
     (
         describe_client_quotas,
@@ -130,6 +153,50 @@ NAMED = [
             components=[DescribeClientQuotasRequest.Component(entity_type="user", match_type=2, match=None)] * COUNT
         ),
         1,
+    ),
+]
+AGAIN = [
+    (metadata, MetadataRequest(topics=[MetadataRequest.Topic(name="again")] * COUNT), 1, 2 * COUNT),
+    (metadata, MetadataRequest(topics=[MetadataRequest.Topic(name="again")] * COUNT), 12, COUNT),
+    (create_topics, CreateTopicsRequest(topics=[wanted("again")] * COUNT), 7, COUNT),
+    (
+        create_partitions,
+        CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="again", count=2, assignments=None)] * COUNT),
+        3,
+        COUNT,
+    ),
+    (
+        describe_topic_partitions,
+        DescribeTopicPartitionsRequest(
+            topics=[DescribeTopicPartitionsRequest.Topic(name="again")] * COUNT, response_partition_limit=2000
+        ),
+        0,
+        COUNT,
+    ),
+    (
+        offset_fetch,
+        OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="again", topics=[])] * COUNT),
+        9,
+        COUNT,
+    ),
+    (
+        alter_configs,
+        AlterConfigsRequest(resources=[AlterConfigsRequest.Resource(resource_type=2, resource_name="again")] * COUNT),
+        2,
+        2 * COUNT,
+    ),
+    (
+        alter_partition_reassignments,
+        AlterPartitionReassignmentsRequest(
+            topics=[
+                AlterPartitionReassignmentsRequest.Topic(
+                    name="again",
+                    partitions=[AlterPartitionReassignmentsRequest.Topic.Partition(partition_index=0, replicas=None)] * COUNT,
+                )
+            ]
+        ),
+        1,
+        2 * COUNT,
     ),
 ]
 ALL = [
@@ -172,6 +239,12 @@ def test_there_is_a_pause_for_everything_that_is_named(wire, monkeypatch, module
     assert pauses_of(module, monkeypatch, wire, request_, version) >= COUNT
 
 
+@pytest.mark.parametrize(("module", "request_", "version", "least"), AGAIN, ids=name_of)
+def test_there_is_a_pause_for_everything_that_is_named_again(wire, monkeypatch, module, request_, version, least):
+    """Also where it is handled once: finding out what is the same is work, too."""
+    assert pauses_of(module, monkeypatch, wire, request_, version) >= least
+
+
 @pytest.mark.parametrize(("module", "request_", "version", "least"), ALL, ids=name_of)
 def test_there_is_a_pause_for_everything_there_is(wire, monkeypatch, module, request_, version, least):
     create(wire, *(wanted(f"topic-{number}", PARTITIONS) for number in range(TOPICS)))
@@ -194,3 +267,16 @@ def test_settings_of_many_topics_are_answered_up_to_so_many_bytes(wire, monkeypa
     assert 1 < answered < TOPICS
     assert codes == [0] * answered + [42] * (TOPICS - answered)
     assert results[-1].error_message == "the settings asked for take more than 0 MB; ask for fewer at once"
+
+
+def test_resource_with_more_settings_than_there_are(wire):
+    """They would be looked at in one piece."""
+    create(wire, wanted("t"))
+    config = AlterConfigsRequest.Resource.Config(name="retention.ms", value="1")
+    (result,) = wire.ask(
+        AlterConfigsRequest(
+            resources=[AlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[config] * 1_001)]
+        ),
+        2,
+    ).responses
+    assert (result.error_code, result.error_message) == (42, "1001 settings of one resource; at most 1000 are taken")

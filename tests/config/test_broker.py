@@ -137,7 +137,7 @@ def test_unknown_broker_property_proposes_the_nearest():
 @pytest.mark.parametrize(
     ("name", "default"),
     [
-        ("queued.max.request.bytes", -1),
+        ("queued.max.request.bytes", 268435456),
         ("max.connections.per.ip.overrides", ()),
         ("max.connection.creation.rate", 2147483647),
         ("milepost.metrics.port", None),
@@ -153,6 +153,7 @@ def test_memory_for_requests_holds_the_largest_one_or_is_not_limited():
     sizes = {"socket.request.max.bytes": "1000"}
     for enough in ("-1", "0", "1000", "5000"):
         assert BrokerConfig.parse({**sizes, "queued.max.request.bytes": enough})
+    assert BrokerConfig.parse({"socket.request.max.bytes": "300000000"}), "by itself it is in nobody's way"
     with pytest.raises(
         InvalidConfiguration, match=r"queued\.max\.request\.bytes = 999 is below socket\.request\.max\.bytes = 1000"
     ):

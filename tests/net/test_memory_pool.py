@@ -5,6 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -26,18 +29,25 @@ class Time:
         return self.now
 
 
-def test_something_fits_as_long_as_anything_is_left_however_large_it_is():
+class Holder:
+    def __init__(self, received_bytes: int = 0):
+        self.received_bytes = received_bytes
+
+
+def test_while_nothing_is_left_one_goes_on_to_its_end():
     pool = MemoryPool(100)
-    assert not pool.refuses(list)
+    first, second = Holder(), Holder()
+    assert not pool.refuses(second, list)
     pool.reserve(5000)
     assert (pool.available, pool.used) == (-4900, 5000)
-    assert pool.refuses(list)
+    assert [pool.refuses(holder, list) for holder in (first, second, first)] == [False, True, False]
 
 
 def test_whoever_was_refused_is_called_once_when_something_is_left_again():
     pool, called = MemoryPool(100), []
     pool.reserve(150)
-    assert pool.refuses(lambda: called.append("a"))
+    assert not pool.refuses(Holder(), list)
+    assert pool.refuses(Holder(), lambda: called.append("a"))
     pool.release(50)
     assert called == [], "nothing is left yet"
     pool.release(10)
@@ -47,18 +57,46 @@ def test_whoever_was_refused_is_called_once_when_something_is_left_again():
     assert called == ["a"]
 
 
+def test_whoever_was_refused_is_called_when_the_one_that_went_on_is_through():
+    pool, called = MemoryPool(100), []
+    pool.reserve(150)
+    first, second = Holder(), Holder()
+    assert not pool.refuses(first, list)
+    assert pool.refuses(second, lambda: called.append("a"))
+    pool.leave(second)
+    assert called == [], "it is not the one that others wait for"
+    pool.leave(first)
+    assert called == ["a"]
+    assert not pool.refuses(second, list)
+
+
 def test_seconds_are_counted_in_which_somebody_waited():
     now = Time()
     pool = MemoryPool(100, now)
     pool.reserve(100)
     now.now = 5.0
-    assert pool.depleted_seconds == 0.0, "nobody wants anything"
-    assert pool.refuses(list)
+    assert not pool.refuses(Holder(), list)
+    assert pool.depleted_seconds == 0.0, "nobody waits"
+    assert pool.refuses(Holder(), list)
     now.now = 7.0
     assert pool.depleted_seconds == 2.0
     pool.release(1)
     now.now = 20.0
     assert pool.depleted_seconds == 2.0
+
+
+def test_slow_one_that_keeps_others_waiting_is_found():
+    pool = MemoryPool(100)
+    pool.reserve(100)
+    holder = Holder(50)
+    assert not pool.refuses(holder, list)
+    assert [pool.too_slow(), pool.too_slow()] == [None, None], "nobody waits for it"
+    assert pool.refuses(Holder(), list)
+    assert pool.too_slow() is None, "it has a second"
+    holder.received_bytes += MB
+    assert pool.too_slow() is None
+    holder.received_bytes += MB - 1
+    assert pool.too_slow() is holder
 
 
 # In a server.
@@ -74,24 +112,70 @@ def paused_for_memory(server: EchoServer) -> int:
     )
 
 
+@contextmanager
+def full(**settings: Any) -> Iterator[tuple[EchoServer, Client, Client]]:
+    """A server without memory left, and two connections that hold a part of a request each."""
+    with echo_server(queued_max_request_bytes=MB, **settings) as server:
+        first, second = Client(server.port), Client(server.port)
+        for number, client in enumerate((first, second), 1):
+            client.socket.sendall(start_of(LARGE, MB // 2))
+            until(lambda expected=number * (MB // 2 + 4): server.server.memory.used == expected)
+        yield server, first, second
+        first.close()
+        second.close()
+
+
+LARGE = b"x" * (3 * MB)
+
+
 @modes
-def test_request_waits_in_its_socket_while_another_one_has_all_the_memory(pooled):
-    with echo_server(pooled=pooled, queued_max_request_bytes=2 * MB) as server:
+def test_large_requests_are_completed_one_after_the_other_while_there_is_no_memory(pooled):
+    with full(pooled=pooled) as (server, first, second):
         pool = server.server.memory
-        large, other = Client(server.port), Client(server.port)
-        frame = b"x" * (3 * MB)
-        large.socket.sendall(start_of(frame, 1000))
-        until(lambda: pool.used == 4 + len(frame))
-        other.send(b"hello")
+        first.socket.sendall(LARGE[MB // 2 : MB])
+        until(lambda: pool.used == MB // 2 + 4 + MB + 4)
+        second.socket.sendall(LARGE[MB // 2 : MB])
         until(lambda: paused_for_memory(server) == 1)
         assert server.handled == []
-        large.socket.sendall(frame[1000:])
-        assert other.read() == b"hello"
-        assert large.read() == frame
+        first.socket.sendall(LARGE[MB:])
+        assert first.read() == LARGE
+        second.socket.sendall(LARGE[MB:])
+        assert second.read() == LARGE
         until(lambda: pool.used == 0)
         assert pool.depleted_seconds > 0
-        large.close()
+
+
+@modes
+def test_small_requests_come_through_while_there_is_no_memory(pooled):
+    with full(pooled=pooled) as (server, _, _):
+        other = Client(server.port)
+        for _ in range(5):
+            assert other.ask(b"hello") == b"hello"
+        assert server.server.memory.available < 0
         other.close()
+
+
+@modes
+def test_what_is_announced_takes_no_memory_from_others(pooled):
+    with echo_server(pooled=pooled, queued_max_request_bytes=MB) as server:
+        talkers = [Client(server.port) for _ in range(10)]
+        for talker in talkers:
+            talker.socket.sendall(start_of(LARGE, 100))
+        until(lambda: server.server.memory.used == 10 * 104)
+        other = Client(server.port)
+        assert other.ask(LARGE) == LARGE
+        for client in (*talkers, other):
+            client.close()
+
+
+@modes
+def test_slow_request_that_keeps_others_waiting_is_closed(pooled):
+    with full(pooled=pooled) as (server, first, second):
+        first.socket.sendall(b"x")
+        until(lambda: server.server.memory.finisher is not None)
+        second.socket.sendall(LARGE[MB // 2 :])
+        assert second.read() == LARGE
+        assert first.read() is None
 
 
 @modes
@@ -107,35 +191,29 @@ def test_request_larger_than_all_the_memory_there_is_comes_through(pooled):
 
 @modes
 def test_connection_that_goes_away_gives_its_memory_back(pooled):
-    with echo_server(pooled=pooled, queued_max_request_bytes=MB) as server:
-        leaving, other = Client(server.port), Client(server.port)
-        leaving.socket.sendall(start_of(b"x" * (2 * MB), 100))
-        until(lambda: server.server.memory.available < 0)
-        other.send(b"hello")
-        until(lambda: paused_for_memory(server) == 1)
-        leaving.close()
-        assert other.read() == b"hello"
+    with full(pooled=pooled) as (server, first, second):
+        first.socket.sendall(b"x")
+        until(lambda: server.server.memory.finisher is not None)
+        first.close()
+        second.socket.sendall(LARGE[MB // 2 :])
+        assert second.read() == LARGE
         until(lambda: server.server.memory.used == 0)
-        other.close()
 
 
 @modes
 def test_connection_that_goes_away_while_it_waits_is_noticed(pooled):
-    with echo_server(pooled=pooled, queued_max_request_bytes=MB) as server:
-        holding, waiting = Client(server.port), Client(server.port)
-        frame = b"x" * (2 * MB)
-        holding.socket.sendall(start_of(frame, 100))
-        until(lambda: server.server.memory.available < 0)
-        waiting.send(b"never read")
+    with full(pooled=pooled) as (server, first, second):
+        first.socket.sendall(b"x")
+        until(lambda: server.server.memory.finisher is not None)
+        second.socket.sendall(b"x")
         until(lambda: paused_for_memory(server) == 1)
         # An abortive close: the kernel reports it whatever was asked for.
-        waiting.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        waiting.close()
+        second.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        second.close()
         until(lambda: paused_for_memory(server) == 0)
-        holding.socket.sendall(frame[100:])
-        assert holding.read() == frame
-        assert server.handled == [frame]
-        holding.close()
+        first.socket.sendall(LARGE[MB // 2 + 1 :])
+        assert first.read() == LARGE
+        assert server.handled == [LARGE]
 
 
 @modes
@@ -197,10 +275,9 @@ def test_without_the_setting_there_is_no_pool():
 
 
 def test_control_plane_does_not_wait_for_memory():
-    with echo_server(control=True, queued_max_request_bytes=MB) as server:
-        large, control = Client(server.port), Client(server.control_port)
-        large.socket.sendall(start_of(b"x" * (2 * MB), 100))
-        until(lambda: server.server.memory.available < 0)
-        assert control.ask(b"still here") == b"still here"
-        large.close()
+    with full(control=True) as (server, first, _):
+        first.socket.sendall(b"x")
+        until(lambda: server.server.memory.finisher is not None)
+        control = Client(server.control_port)
+        assert control.ask(LARGE) == LARGE
         control.close()

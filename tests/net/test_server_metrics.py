@@ -97,17 +97,19 @@ def test_control_plane_has_a_queue_of_its_own():
 def test_memory_that_is_used_up_shows():
     with echo_server(queued_max_request_bytes=1000) as server:
         assert metrics_of(server)["MemoryPoolAvailable"] == {(): 1000}
-        large, waiting = Client(server.port), Client(server.port)
-        large.socket.sendall(struct.pack(">i", 3000) + b"x" * 100)
-        until(lambda: server.server.memory.used == 3004)
-        waiting.send(b"hello")
+        first, second = Client(server.port), Client(server.port)
+        for client, used in ((first, 604), (second, 1208)):
+            client.socket.sendall(struct.pack(">i", 3000) + b"x" * 600)
+            until(lambda used=used: server.server.memory.used == used)
+        first.socket.sendall(b"x")
+        until(lambda: server.server.memory.used == 1209)
+        second.socket.sendall(b"x")
         until(lambda: metrics_of(server)["MemoryPoolDepletedTimeTotal"][()])
         found = metrics_of(server)
-        assert (found["MemoryPoolUsed"][()], found["MemoryPoolAvailable"][()]) == (3004, -2004)
+        assert (found["MemoryPoolUsed"][()], found["MemoryPoolAvailable"][()]) == (1209, -209)
         assert 0 < found["MemoryPoolAvgDepletedPercent"][()] <= 1
-        large.close()
-        assert waiting.read() == b"hello"
-        waiting.close()
+        first.close()
+        second.close()
 
 
 def test_memory_without_a_limit_is_never_used_up():

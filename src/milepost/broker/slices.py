@@ -23,7 +23,7 @@ The world changes at a `yield`: a topic is deleted, a log closed. Look things up
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -45,6 +45,7 @@ MOST_AT_ONCE = 4
 Resume = Callable[[], object]
 Subscribe: TypeAlias = Callable[[Resume], object]
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 Work: TypeAlias = Generator[Any, None, T]
 """What a handler that is a generator function returns, and whatever it calls by `yield from`. It yields None or a `Subscribe`; Any, because
 mypy lets a bare `yield` stand for None only in a generator of nothing else."""
@@ -226,6 +227,15 @@ def collected(elements: Iterable[T]) -> Work[list[T]]:
     found = []
     for element in elements:
         found.append(element)
+        yield
+    return found
+
+
+def keyed(elements: Iterable[T], key: Callable[[T], K]) -> Work[dict[K, T]]:
+    """Elements by their keys, of equal ones the last, in the order of the first; each when it is its turn."""
+    found = {}
+    for element in elements:
+        found[key(element)] = element
         yield
     return found
 

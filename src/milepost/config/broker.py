@@ -21,6 +21,7 @@ from milepost.frozen_dataclass import frozen_dataclass
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MIB = 1 << 20
+QUEUED_BYTES = 256 * MIB
 
 
 @frozen_dataclass
@@ -173,7 +174,9 @@ class BrokerConfig(Configuration):
     num_network_threads: int = declare(I, 3, "processors per listener", low=1)
     num_io_threads: int = declare(I, 8, "request handlers, when there is a pool of them", low=1)
     queued_max_requests: int = declare(I, 500, "requests that may wait for a handler", low=1)
-    queued_max_request_bytes: int = declare(L, -1, "bytes of requests that may be held at a time, -1 for no limit")
+    queued_max_request_bytes: int = declare(
+        L, QUEUED_BYTES, "received bytes of requests that may be held at a time, -1 for no limit"
+    )
     socket_request_max_bytes: int = declare(I, 104_857_600, "largest request", low=1)
     socket_send_buffer_bytes: int = declare(I, 102_400, "SO_SNDBUF, -1 for the system's", low=-1)
     socket_receive_buffer_bytes: int = declare(I, 102_400, "SO_RCVBUF, -1 for the system's", low=-1)
@@ -277,7 +280,8 @@ class BrokerConfig(Configuration):
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
             )
-        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+        # What nobody chose does not speak against a larger request: the last one that gets something may get more than there is.
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes and self.queued_max_request_bytes != QUEUED_BYTES:
             raise InvalidConfiguration(
                 f"queued.max.request.bytes = {self.queued_max_request_bytes} is below socket.request.max.bytes = "
                 f"{self.socket_request_max_bytes}: raise the first, lower the second, or give -1 for no limit."

@@ -236,6 +236,11 @@ class Channel(FrameInput):
         elif self.frame_since is None:
             self.frame_since, self.frame_bytes = now, 0
 
+    def restart_frame(self, now: float) -> None:
+        """What comes of the request is counted from now on: it could not come before."""
+        if self.frame_since is not None:
+            self.frame_since, self.frame_bytes = now, self.received_bytes
+
     @property
     def host(self) -> str:
         return self.peer.rpartition(":")[0]

@@ -189,11 +189,6 @@ class FrameInput:
         return len(self._kept) + (len(self._held) if self._held is not None and not self._is_lent else 0)
 
     @property
-    def held_bytes(self) -> int:
-        """What is kept, or what the request that is coming in will need once it is complete."""
-        return max(self._rest, self._announced)
-
-    @property
     def received_bytes(self) -> int:
         """How much of the request that is coming in is here."""
         return self._rest

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from milepost.errors import MilepostError
 from milepost.net.channel import Channel, PendingRequest
 from milepost.net.event_loop import HANGUP, READ, WRITE, EventLoop
-from milepost.net.frame_input import ReceiveBuffers
+from milepost.net.frame_input import KEPT_AS_COPY, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
 from milepost.net.output_budget import OutputBudget
 from milepost.net.refusals import Refusals
@@ -103,8 +103,9 @@ class Processor:
         self.closed += 1
         if channel.answered:
             channel.count_answered(self.loop.monotonic())
-        if channel.reserved:
+        if self._memory is not None:
             self._reserve(channel, 0)
+            self._memory.leave(channel)
         self._on_closed(channel)
 
     def close_all(self) -> None:
@@ -153,16 +154,16 @@ class Processor:
             self._want(channel, WRITE if channel.out_bytes else 0)
             return
         try:
-            if self._memory is None:
+            if self._memory is None or self._memory.available > 0:
                 size = channel.receive()
-            elif channel.reserved:
-                # No further than the request that has its bytes: the next one waits for its turn.
-                size = channel.receive(channel.missing_bytes)
-            elif self._memory.refuses(self._memory_available):
+            elif not channel.reserved:
+                size = channel.receive(KEPT_AS_COPY - 1)
+            elif self._memory.refuses(channel, self._memory_available):
                 self._pause_for_memory(channel)
                 return
             else:
-                size = channel.receive()
+                # No further than the end of this request: the next one waits for its turn.
+                size = channel.receive(channel.missing_bytes)
         except BlockingIOError:
             return
         if not size:
@@ -210,13 +211,15 @@ class Processor:
             return False
         if channel.has_taken:
             channel.frame_since = None
+            if self._memory is not None and self._memory.finisher is channel:
+                self._memory.leave(channel)
         channel.keep_rest()
         if is_late and not channel.is_put_off:
             channel.is_put_off = True
             self.loop.next_pass(partial(self._send, channel))
         channel.note_frame(self.loop.now)
-        if self._memory is not None:
-            self._reserve(channel, channel.held_bytes)
+        if self._memory is not None and (channel.reserved or channel.has_input):
+            self._reserve(channel, channel.received_bytes)
         self._flush(channel)
         return is_full and not channel.out_bytes and channel.has_input
 
@@ -270,12 +273,12 @@ class Processor:
 
     def _resume_paused(self) -> None:
         # Read from here, who waited longest first: by the time the kernel reports them, the connection that released the memory may have
-        # taken it again.
-        assert self._memory is not None
-        while self._paused and not self._memory.refuses(self._memory_available):
-            channel = self._paused.popleft()
+        # taken it again. Those for whom there is nothing yet wait on, in this order.
+        waiting, self._paused = self._paused, deque()
+        for channel in waiting:
             channel.is_paused_for_memory = False
             if channel.is_open:
+                channel.restart_frame(self.loop.now)
                 self._want(channel, READ)
                 self._on_ready(channel, READ)
 

@@ -16,9 +16,13 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from milepost.net.memory_pool import MemoryPool
 from milepost.net.request import Request
+
+if TYPE_CHECKING:
+    from milepost.net.channel import Channel
 
 Handler = Callable[[Request], None]
 WAIT_SECONDS = 0.3
@@ -27,7 +31,7 @@ WAIT_SECONDS = 0.3
 class RequestChannel:
     """The inline mode."""
 
-    def __init__(self, handler: Handler, memory: MemoryPool | None = None):
+    def __init__(self, handler: Handler, memory: MemoryPool[Channel] | None = None):
         self.handler = handler
         self.memory = memory
 
@@ -42,7 +46,7 @@ class RequestChannel:
 class PooledRequestChannel(RequestChannel):
     """The pooled mode."""
 
-    def __init__(self, handler: Handler, memory: MemoryPool | None = None, *, queued_max_requests: int = 500):
+    def __init__(self, handler: Handler, memory: MemoryPool[Channel] | None = None, *, queued_max_requests: int = 500):
         super().__init__(handler, memory)
         self._queue: queue.Queue[Request] = queue.Queue(queued_max_requests)
         self._has_ended = False

@@ -16,6 +16,7 @@ from milepost.metrics.registry import Registry, Sample
 
 if TYPE_CHECKING:
     from milepost.net.acceptor import Acceptor
+    from milepost.net.channel import Channel
     from milepost.net.event_loop import EventLoop
     from milepost.net.memory_pool import MemoryPool
     from milepost.net.processor import Processor
@@ -26,7 +27,7 @@ LONGEST_PASS_SAMPLES = 15
 
 class MeasuredServer(Protocol):
     loop: EventLoop
-    memory: MemoryPool | None
+    memory: MemoryPool[Channel] | None
     data_requests: RequestChannel
     control_requests: RequestChannel
     control_acceptor: Acceptor | None

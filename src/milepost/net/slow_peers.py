@@ -31,5 +31,5 @@ def comes_too_slowly(channel: Channel, since: float, now: float) -> bool:
     received = channel.received_bytes
     if received - channel.frame_bytes < FRAME_SECONDS * FRAME_BYTES_PER_SECOND:
         return True
-    channel.frame_since, channel.frame_bytes = now, received
+    channel.restart_frame(now)
     return False

@@ -26,7 +26,7 @@ from milepost.net.channel import Channel
 from milepost.net.connection_limits import ConnectionLimits
 from milepost.net.event_loop import READ, EventLoop
 from milepost.net.handler_pool import RequestHandlerPool
-from milepost.net.memory_pool import MemoryPool
+from milepost.net.memory_pool import LEAST_RECEIVED, MemoryPool
 from milepost.net.output_budget import OutputBudget
 from milepost.net.processor import Processor
 from milepost.net.refusals import Refusals
@@ -40,7 +40,7 @@ IDLE_CHECK_SECONDS = 1.0
 DRAIN_SECONDS = 5.0
 DRAIN_STEP_SECONDS = 0.02
 MOST_HELD = 256 << 20
-"""Bytes of requests that are not complete after a second, over all connections."""
+"""Bytes of requests that are not complete after a second, over all connections: where `queued.max.request.bytes` sets no limit."""
 
 
 @frozen_dataclass
@@ -79,7 +79,7 @@ class SocketServer:
         self._user_on_closed = on_closed
         self.fatal_error: BaseException | None = None
         queued_bytes = self.settings.queued_max_request_bytes
-        self.memory = MemoryPool(queued_bytes) if queued_bytes > 0 else None
+        self.memory = MemoryPool[Channel](queued_bytes) if queued_bytes > 0 else None
         self.data_requests = self._request_channel(handler, self.settings.queued_max_requests, self.memory)
         self.control_requests = self._request_channel(handler, CONTROL_PLANE_QUEUE, None)
         self.refusals = Refusals()
@@ -102,7 +102,7 @@ class SocketServer:
         self.processors: list[Processor] = []
         self.metrics = ServerMetrics(self)
 
-    def _request_channel(self, handler: Handler, queued: int, memory: MemoryPool | None) -> RequestChannel:
+    def _request_channel(self, handler: Handler, queued: int, memory: MemoryPool[Channel] | None) -> RequestChannel:
         if self.settings.pooled:
             return PooledRequestChannel(handler, memory, queued_max_requests=queued)
         return RequestChannel(handler, memory)
@@ -199,7 +199,12 @@ class SocketServer:
             channel.processor.close(
                 channel, f"almost none of {channel.out_bytes} bytes was read, while other connections wait for memory"
             )
-        self._shed()
+        if self.memory is None:
+            self._shed()
+        elif (slow := self.memory.too_slow()) is not None:
+            slow.processor.close(
+                slow, f"less than {LEAST_RECEIVED} bytes a second came of a request, while others wait for memory"
+            )
         self.metrics.sample()
         self.loop.later(IDLE_CHECK_SECONDS, self._every_second)
 

@@ -5,12 +5,12 @@ What one resource is refused for does not keep the others from being changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.configs.config_resources import Settings
-from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest, MilepostError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsResponse,
     )
 
+MOST_SETTINGS = 1_000
+"""No resource has as many; they are looked at in one piece."""
 Prepare = Callable[[Any], tuple[Settings, dict[str, str]] | None]
 
 
@@ -33,15 +35,20 @@ def changing_each(
     prepare: Prepare,
 ) -> Work[Any]:
     """`prepare` says for a resource whose settings it names and what they would be; None when it has seen to everything itself."""
-    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    times: Counter[tuple[int, str]] = Counter()
+    for resource in request.resources:
+        times[resource.resource_type, resource.resource_name] += 1
+        yield
     changes = broker.topology.configs.changes()
     responses: list[Any] = []
     for resource in request.resources:
         response = answer.Response(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
         responses.append(response)
         try:
-            if (resource.resource_type, resource.resource_name) in twice:
+            if times[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("the resource is in the request more than once")
+            if len(resource.configs) > MOST_SETTINGS:
+                raise InvalidRequest(f"{len(resource.configs)} settings of one resource; at most {MOST_SETTINGS} are taken")
             prepared = prepare(resource)
             if prepared is not None:
                 settings, given = prepared

@@ -6,10 +6,10 @@ move to where it is already succeeds, as in Kafka, one to a broker that does not
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from milepost.broker.slices import Work, collected
-from milepost.broker.topic_requests import repeated
+from milepost.broker.slices import Work, collected, keyed
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
@@ -31,7 +31,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: Context) -> Wor
     named = yield from collected(
         (TopicPartition(topic.name, part.partition_index), part.replicas) for topic in request.topics for part in topic.partitions
     )
-    if repeated(name for name, _ in named):
+    if len((yield from keyed(named, itemgetter(0)))) < len(named):
         return AlterPartitionReassignmentsResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="a partition is in the request more than once"
         )

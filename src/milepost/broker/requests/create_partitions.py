@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, UnknownTopic
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, repeated
+from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
 from milepost.broker.topology.protocols import Growth
 from milepost.codec.text import counted
 from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
@@ -32,7 +32,8 @@ def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreateParti
     admin = broker.topology.topics
     results: dict[str, Answer] = {}
     wanted: dict[str, Growth] = {}
-    plan = Plan(request, broker)
+    plan = Plan()
+    yield from plan.reading(request, broker)
     if admin.refusal:
         refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
         return CreatePartitionsResponse(results=refusals)
@@ -53,10 +54,18 @@ def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreateParti
 class Plan:
     """What a request wants in all: each name once, and not more partitions than at once are allowed."""
 
-    def __init__(self, request: CreatePartitionsRequest, broker: Parts):
-        self._repeated = repeated(topic.name for topic in request.topics)
-        self._total = sum(more_of(topic, broker) for topic in request.topics)
-        self.topics = {topic.name: topic for topic in request.topics}
+    def __init__(self) -> None:
+        self._repeated: set[str] = set()
+        self._total = 0
+        self.topics: dict[str, Wanted] = {}
+
+    def reading(self, request: CreatePartitionsRequest, broker: Parts) -> Work[None]:
+        for topic in request.topics:
+            if topic.name in self.topics:
+                self._repeated.add(topic.name)
+            self._total += more_of(topic, broker)
+            self.topics[topic.name] = topic
+            yield
 
     def ensure_alone(self, topic: Wanted) -> None:
         """That nothing else in the request speaks against this topic."""

@@ -46,7 +46,8 @@ def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsR
 
 def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsResponse]:
     admin = broker.topology.topics
-    plan = Plan(request, partial(count_of, broker=broker))
+    plan = Plan()
+    yield from plan.reading(request, partial(count_of, broker=broker))
     if admin.refusal:
         refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
         return CreateTopicsResponse(topics=refusals)
@@ -78,11 +79,20 @@ def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsRe
 class Plan:
     """What a request wants in all: each name once, and not more partitions than at once are allowed."""
 
-    def __init__(self, request: CreateTopicsRequest, count: Callable[[Wanted], int]):
-        self._times = Counter(topic.name for topic in request.topics)
-        self.topics = {topic.name: topic for topic in request.topics}
-        self._total = sum(map(count, self.topics.values()))
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self.topics: dict[str, Wanted] = {}
+        self._total = 0
         self._taken: dict[str, str] = {}
+
+    def reading(self, request: CreateTopicsRequest, count: Callable[[Wanted], int]) -> Work[None]:
+        for topic in request.topics:
+            self._times[topic.name] += 1
+            self.topics[topic.name] = topic
+            yield
+        for topic in self.topics.values():
+            self._total += count(topic)
+            yield
 
     def ensure_alone(self, topic: Wanted) -> None:
         """That nothing else in the request speaks against this topic."""

@@ -7,9 +7,11 @@ list.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
+from milepost.broker.slices import collected, keyed
 from milepost.broker.topology.protocols import PartitionState
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -27,16 +29,17 @@ Topic = DescribeTopicPartitionsResponse.Topic
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[DescribeTopicPartitionsResponse]:
     broker = context.broker
     cursor = request.cursor
-    asked = [topic.name for topic in request.topics]
+    asked = yield from keyed(request.topics, attrgetter("name"))
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
-        return DescribeTopicPartitionsResponse(topics=[Topic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in asked])
-    names = sorted(set(asked) or broker.cluster.topics)
+        return DescribeTopicPartitionsResponse(topics=(yield from collected(refused(topic.name) for topic in request.topics)))
+    names = sorted(asked or broker.cluster.topics)
     left = min(max(request.response_partition_limit, 1), MAX_PARTITIONS)
     topics: list[Topic] = []
     for name in names:
         first = 0
         if cursor is not None:
             if name < cursor.topic_name:
+                yield
                 continue
             first = cursor.partition_index if name == cursor.topic_name else 0
         if not left:
@@ -48,6 +51,10 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Work[De
         if more:
             return page(topics, name, first + len(found.partitions))
     return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def refused(name: str) -> Topic:
+    return Topic(error_code=ErrorCode.INVALID_REQUEST, name=name)
 
 
 def page(topics: list[Topic], name: str, partition: int) -> DescribeTopicPartitionsResponse:

@@ -12,10 +12,11 @@ has no metadata yet, not even its own, lets the client wait for a moment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from milepost.broker import authorized_operations
-from milepost.broker.slices import Work, collected
+from milepost.broker.slices import Work, collected, keyed
 from milepost.broker.topology.protocols import Failures, PartitionState
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import MetadataRequest, MetadataResponse
@@ -35,8 +36,8 @@ def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]
     view = broker.topology.view
     yield from view.hearing()
     wanted = request.topics
-    if wanted and context.version < IDS_SINCE and any(topic.name is None or topic.topic_id != NO_ID for topic in wanted):
-        return refuse(wanted, ErrorCode.INVALID_REQUEST)
+    if wanted and context.version < IDS_SINCE and (yield from has_ids(wanted)):
+        return MetadataResponse(topics=(yield from collected(refused(topic) for topic in wanted)))
     if wanted is None or (context.version == 0 and not wanted):
         topics = yield from every_topic(context)
     else:
@@ -58,10 +59,16 @@ def handle(request: MetadataRequest, context: Context) -> Work[MetadataResponse]
     )
 
 
-def refuse(wanted: Sequence[MetadataRequest.Topic], error_code: int) -> MetadataResponse:
-    return MetadataResponse(
-        topics=[MetadataResponse.Topic(error_code=error_code, name=each.name or "", topic_id=each.topic_id) for each in wanted]
-    )
+def has_ids(wanted: Sequence[MetadataRequest.Topic]) -> Work[bool]:
+    for topic in wanted:
+        if topic.name is None or topic.topic_id != NO_ID:
+            return True
+        yield
+    return False
+
+
+def refused(wanted: MetadataRequest.Topic) -> MetadataResponse.Topic:
+    return MetadataResponse.Topic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id)
 
 
 def every_topic(context: Context) -> Work[list[MetadataResponse.Topic]]:
@@ -78,7 +85,7 @@ def named_topics(
 ) -> Work[list[MetadataResponse.Topic]]:
     broker = context.broker
     # Each once, as in Kafka: a name takes a few bytes, and its answer one for every partition.
-    once = {(topic.name, topic.topic_id): topic for topic in wanted}.values()
+    once = (yield from keyed(wanted, attrgetter("name", "topic_id"))).values()
     failures: Failures = {}
     if (context.version < 4 or request.allow_auto_topic_creation) and broker.config.auto_create_topics_enable:
         unknown: list[str] = []

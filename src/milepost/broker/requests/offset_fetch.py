@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import keyed
 from milepost.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -14,5 +16,5 @@ KEY = 9
 
 
 def handle(request: OffsetFetchRequest, context: Context) -> Work[OffsetFetchResponse]:
-    request.groups = list({group.group_id: group for group in request.groups}.values())
-    return context.broker.groups.fetch_offsets(request, context.version)
+    request.groups = list((yield from keyed(request.groups, attrgetter("group_id"))).values())
+    return (yield from context.broker.groups.fetch_offsets(request, context.version))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import InvalidUpdateVersion, fault_of
+from milepost.broker.slices import Work, collected
 from milepost.errors import MilepostError
 from milepost.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -19,22 +20,21 @@ if TYPE_CHECKING:
 KEY = 57
 
 
-def handle(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
+def handle(request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     cluster, features = context.broker.cluster, context.broker.topology.features
-    levels = {asked.feature: asked.max_version_level for asked in request.feature_updates}
+    levels: dict[str, int] = {}
     try:
         features.ensure_movable()
         for asked in request.feature_updates:
             fault = fault_of(cluster, asked.feature, asked.max_version_level, asked.upgrade_type)
             if fault is not None:
                 raise InvalidUpdateVersion(f"no feature has been changed: {fault}")
+            levels[asked.feature] = asked.max_version_level
+            yield
         if not request.validate_only:
             features.move(levels)
     except MilepostError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=str(error))
-    results = [
-        UpdateFeaturesResponse.Result(feature=asked.feature, error_message=None)
-        for asked in request.feature_updates
-        if context.version <= 1
-    ]
+    answered = request.feature_updates if context.version <= 1 else []
+    results = yield from collected(UpdateFeaturesResponse.Result(feature=asked.feature, error_message=None) for asked in answered)
     return UpdateFeaturesResponse(error_message=None, results=results)

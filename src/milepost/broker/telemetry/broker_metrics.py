@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from milepost.broker.telemetry.metered_disk import MeteredDisk
+from milepost.coordinator.consumer.found_topics import kept_by
 from milepost.files import Disk
 from milepost.log.log import Log
 from milepost.metrics.names import Kind, MetricName, own
@@ -287,6 +288,11 @@ class BrokerMetrics:
 
         gauge("NumGroups", "Groups", lambda: len(groups.groups))
         gauge("NumOffsets", "Committed offsets", lambda: sum(len(groups.offsets.of(group)) for group in groups.offsets.groups()))
+        gauge(
+            "NumRegularExpressionTopics",
+            "Names of topics kept for the patterns of consumer groups",
+            lambda: sum(kept_by(list(groups.groups.values())).values()),
+        )
         for state in GROUP_STATES:
             gauge(f"NumGroups{state}", f"Groups that are {state}", lambda state=state: in_state(state))  # type: ignore[misc]
         coordinator = "group-coordinator-metrics"

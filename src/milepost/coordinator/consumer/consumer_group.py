@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
 from milepost.coordinator.consumer.consumer_records import partitions_in, record, state_in
+from milepost.coordinator.consumer.shared_sets import shared
 from milepost.coordinator.interfaces import PendingAnswer
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode
@@ -115,14 +116,14 @@ class ConsumerGroup:
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             self.targets.pop(key.member_id, None)
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                self.targets[key.member_id] = partitions_in(value.topic_partitions)
+                self.targets[key.member_id] = shared(partitions_in(value.topic_partitions))
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             self._apply_assignment(key.member_id, value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
             self._subscribed = None
             self.regexes.pop(key.regular_expression, None)
             if isinstance(value, ConsumerGroupRegularExpressionValue):
-                self.regexes[key.regular_expression] = frozenset(value.topics)
+                self.regexes[key.regular_expression] = shared(frozenset(value.topics))
 
     def _apply_member(self, member_id: str, value: Value | None) -> None:
         self._subscribed = None
@@ -158,7 +159,7 @@ class ConsumerGroup:
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=state_in(value),
-                    assigned=partitions_in(value.assigned_partitions),
+                    assigned=shared(partitions_in(value.assigned_partitions)),
                     pending_revocation=partitions_in(value.partitions_pending_revocation),
                 )
             )

@@ -25,11 +25,11 @@ from milepost.coordinator.consumer.consumer_keeper import ConsumerGroupKeeper, s
 from milepost.coordinator.consumer.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState, Partitions, by_topic
 from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSettings
 from milepost.coordinator.consumer.consumer_targets import ClusterTopics, resolving_patterns
+from milepost.coordinator.consumer.found_topics import FoundTopics
 from milepost.coordinator.group.group_coordinator import GroupCoordinator
 from milepost.coordinator.group.migration import fill_from_classic, revived, upgrade_fault
 from milepost.coordinator.interfaces import Client, Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
-from milepost.coordinator.regex.subscriptions import resolving
 from milepost.protocol.error_codes import ErrorCode, error_name
 from milepost.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -62,6 +62,7 @@ class ConsumerGroups:
         self.cluster = cluster
         self.settings = settings or ConsumerGroupSettings()
         self.keeper = ConsumerGroupKeeper(self.registry, cluster, self.settings)
+        self.found_topics = FoundTopics(cluster)
         self._classic = ClassicRequests(self.keeper)
 
     def use_settings(self, settings: ConsumerGroupSettings) -> None:
@@ -112,13 +113,15 @@ class ConsumerGroups:
         group = self.registry.get(request.group_id)
         member = None
         if isinstance(group, ConsumerGroup):
-            yield from resolving_patterns(group, self.cluster)
+            yield from resolving_patterns(group, self.found_topics)
             member = group.members.get(request.member_id)
         pattern = request.subscribed_topic_regex
         if not pattern or consumer_heartbeat.is_leave(request) or (member is not None and member.topic_regex == pattern):
             return None
         try:
-            return (yield from resolving(pattern, self.cluster.topics))
+            found = yield from self.found_topics.resolving(pattern)
+            self.found_topics.ensure_room(found, self.registry.groups.values())
+            return found
         except RegularExpressionError as error:
             return error
 
@@ -264,6 +267,7 @@ class ConsumerGroups:
 
     def on_topics_changed(self) -> None:
         """Topics were made or deleted, or got partitions: every group looks again at its next heartbeat."""
+        self.found_topics.topics_changed()
         for group in self.registry.groups.values():
             if isinstance(group, ConsumerGroup):
                 group.topics_changed()
@@ -306,7 +310,5 @@ class ConsumerGroups:
     def heartbeat_classic(self, request: HeartbeatRequest) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=self._classic.heartbeat(self._consumer_group(request.group_id), request))
 
-    def leave_classic(
-        self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]
-    ) -> list[LeaveGroupResponse.Member]:
+    def leave_classic(self, group_id: str, leavers: Sequence[LeaveGroupRequest.Member]) -> list[LeaveGroupResponse.Member]:
         return self._classic.leave(self._consumer_group(group_id), leavers)

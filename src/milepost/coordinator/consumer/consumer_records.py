@@ -16,6 +16,7 @@ the other. Assignment epochs of single partitions (4.2) are read past and not wr
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 
 from milepost.coordinator.consumer.consumer_member import ConsumerMember, MemberState, Partitions, by_topic
 from milepost.record.internal_topics import consumer_offsets
@@ -53,8 +54,7 @@ def member_value(member: ConsumerMember) -> ConsumerGroupMemberMetadataValue:
 def target_value(target: Partitions) -> ConsumerGroupTargetAssignmentMemberValue:
     return ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=tuple(
-            TargetPartitions(topic_id=uuid.UUID(bytes=topic_id), partitions=tuple(partitions))
-            for topic_id, partitions in by_topic(target).items()
+            TargetPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in stored_by_topic(target)
         )
     )
 
@@ -70,10 +70,13 @@ def current_value(member: ConsumerMember) -> ConsumerGroupCurrentMemberAssignmen
 
 
 def owned_partitions(partitions: Partitions) -> tuple[OwnedPartitions, ...]:
-    return tuple(
-        OwnedPartitions(topic_id=uuid.UUID(bytes=topic_id), partitions=tuple(numbers))
-        for topic_id, numbers in by_topic(partitions).items()
-    )
+    return tuple(OwnedPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in stored_by_topic(partitions))
+
+
+@lru_cache(maxsize=4)
+def stored_by_topic(partitions: Partitions) -> list[tuple[uuid.UUID, tuple[int, ...]]]:
+    """A member's target and what is assigned to it are mostly the same, and stored one after the other."""
+    return [(uuid.UUID(bytes=topic_id), tuple(numbers)) for topic_id, numbers in by_topic(partitions).items()]
 
 
 def partitions_in(topics: tuple[OwnedPartitions, ...] | tuple[TargetPartitions, ...]) -> Partitions:

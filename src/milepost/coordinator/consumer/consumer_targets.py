@@ -25,7 +25,6 @@ from milepost.coordinator.consumer.consumer_member import ConsumerMember, Partit
 from milepost.coordinator.group.runtime import logger
 from milepost.coordinator.interfaces import Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
-from milepost.coordinator.regex.subscriptions import resolving
 
 
 class Topic(Protocol):
@@ -48,6 +47,12 @@ class ClusterTopics(Protocol):
     def topic_by_id(self, topic_id: bytes) -> Topic | None: ...
 
 
+class PatternTopics(Protocol):
+    """The topics of patterns."""
+
+    def resolving(self, pattern: str) -> Work[frozenset[str]]: ...
+
+
 def subscribed(group: ConsumerGroup, cluster: ClusterTopics) -> list[Topic]:
     topics = cluster.topics
     return [topics[name] for name in sorted(name for name in group.subscribed_topics if name in topics)]
@@ -64,7 +69,7 @@ def metadata_hash(topics: Iterable[Topic]) -> int:
     return int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def resolving_patterns(group: ConsumerGroup, cluster: ClusterTopics) -> Work[None]:
+def resolving_patterns(group: ConsumerGroup, topics: PatternTopics) -> Work[None]:
     """Look again what the patterns of the members stand for; the group believes it in its next change (`refresh_regexes`).
 
     Others are served meanwhile, members of this group too, with the topics it knows. They do not begin the same work again.
@@ -75,7 +80,7 @@ def resolving_patterns(group: ConsumerGroup, cluster: ClusterTopics) -> Work[Non
     try:
         for pattern in sorted(group.patterns):
             try:
-                group.resolved[pattern] = yield from resolving(pattern, cluster.topics)
+                group.resolved[pattern] = yield from topics.resolving(pattern)
             except RegularExpressionError as error:
                 logger.warning("group %s keeps the topics it has for a pattern: %s", group.group_id, error)
     except GeneratorExit:

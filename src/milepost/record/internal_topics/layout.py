@@ -116,6 +116,10 @@ class FieldType:
         return value
 
 
+Writer = tuple[str, Callable[[bytearray, Any, "Form"], None]]
+"""The name of a field, and how it is written."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One field: in the versions `since` to `until`; tagged when `tag` is set, and then not written while it equals `absent`."""
@@ -163,6 +167,7 @@ class StructType(FieldType):
         self.fields = [Field(each.name, **each.metadata) for each in dataclasses.fields(cls) if each.metadata]
         self.positional = [field for field in self.fields if field.tag is None]
         self.tagged = {field.tag: field for field in self.fields if field.tag is not None}
+        self._by_version: dict[int, list[Writer]] = {}
 
     def read(self, reader: Reader, form: Form) -> Any:
         return self.cls(**self.read_fields(reader, form))
@@ -174,11 +179,18 @@ class StructType(FieldType):
         return values
 
     def write(self, out: bytearray, value: Any, form: Form) -> None:
-        for field in self.positional:
-            if field.is_in(form.version):
-                field.type.write(out, getattr(value, field.name), form)
+        for name, write in self._writers(form.version):
+            write(out, getattr(value, name), form)
         if form.flexible:
             self._write_tags(out, value, form)
+
+    def _writers(self, version: int) -> list[Writer]:
+        """Looked up once: a record of a group may have thousands of these structs."""
+        found = self._by_version.get(version)
+        if found is None:
+            found = [(field.name, field.type.write) for field in self.positional if field.is_in(version)]
+            self._by_version[version] = found
+        return found
 
     def render(self, value: Any, form: Form) -> dict[str, Any]:
         return {
@@ -204,6 +216,9 @@ class StructType(FieldType):
         return values | {"unknown_tags": tuple(unknown)}
 
     def _write_tags(self, out: bytearray, value: Any, form: Form) -> None:
+        if not self.tagged and not value.unknown_tags:
+            out.append(0)
+            return
         contents: dict[int, bytes] = dict(value.unknown_tags)
         for tag, field in self.tagged.items():
             content = getattr(value, field.name)
