@@ -28,7 +28,9 @@ LEAST_RECEIVED = 1 << 20
 
 
 class Receiving(Protocol):
-    """A connection: how much of the request that is coming in is here."""
+    """A connection: how much of the request that is coming in is here, and how much the pool knows of."""
+
+    reserved: int
 
     @property
     def received_bytes(self) -> int: ...
@@ -66,7 +68,9 @@ class MemoryPool(Generic[R]):
         return True
 
     def leave(self, holder: R) -> None:
-        """Its request is complete, or it is closed."""
+        """Its request is handed on (in pooled mode: handled), or it is closed."""
+        if self.finisher is not holder:
+            return
         with self._lock:
             if self.finisher is not holder:
                 return
@@ -83,6 +87,14 @@ class MemoryPool(Generic[R]):
             return None
         (before, had), self._seen = self._seen, (finisher, finisher.received_bytes)
         return finisher if before is finisher and finisher.received_bytes - had < LEAST_RECEIVED else None
+
+    def hold(self, holder: R, size: int) -> None:
+        """So much, instead of what it held before."""
+        before, holder.reserved = holder.reserved, size
+        if size > before:
+            self.reserve(size - before)
+        elif size < before:
+            self.release(before - size)
 
     def reserve(self, size: int) -> None:
         with self._lock:

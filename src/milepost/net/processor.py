@@ -104,7 +104,7 @@ class Processor:
         if channel.answered:
             channel.count_answered(self.loop.monotonic())
         if self._memory is not None:
-            self._reserve(channel, 0)
+            self._memory.hold(channel, 0)
             self._memory.leave(channel)
         self._on_closed(channel)
 
@@ -211,7 +211,7 @@ class Processor:
             return False
         if channel.has_taken:
             channel.frame_since = None
-            if self._memory is not None and self._memory.finisher is channel:
+            if self._memory is not None and not self.is_pooled:
                 self._memory.leave(channel)
         channel.keep_rest()
         if is_late and not channel.is_put_off:
@@ -219,7 +219,7 @@ class Processor:
             self.loop.next_pass(partial(self._send, channel))
         channel.note_frame(self.loop.now)
         if self._memory is not None and (channel.reserved or channel.has_input):
-            self._reserve(channel, channel.received_bytes)
+            self._memory.hold(channel, channel.received_bytes)
         self._flush(channel)
         return is_full and not channel.out_bytes and channel.has_input
 
@@ -252,14 +252,6 @@ class Processor:
         return now
 
     # Memory.
-
-    def _reserve(self, channel: Channel, size: int) -> None:
-        assert self._memory is not None
-        before, channel.reserved = channel.reserved, size
-        if size > before:
-            self._memory.reserve(size - before)
-        elif size < before:
-            self._memory.release(before - size)
 
     def _pause_for_memory(self, channel: Channel) -> None:
         """Leave the connection alone until there is memory again."""
@@ -314,6 +306,9 @@ class Processor:
     def _take(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         request.taken_at = self.loop.monotonic()
         self._answer(request, outgoing)
+        if self._memory is not None:
+            # Not before: while it waited for a handler its bytes were here.
+            self._memory.leave(request.channel)
 
     def _answer(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel = request.channel
