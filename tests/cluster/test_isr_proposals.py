@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from milepost.cluster.isr_proposals import AlterPartitionProposals
+from milepost.cluster.isr_proposals import AlterPartitionProposals, ZnodeProposals
 from milepost.cluster.protocol_versions import protocol_versions
+from milepost.cluster.registration import make_nodes, make_path
+from milepost.cluster.zookeeper.session import Runner
 from milepost.protocol import compiled
 from milepost.replica.leadership import LeaderState
 from milepost.topic_partition import TopicPartition
+from tests.cluster.zookeeper.lossy_session import ANSWERED, UNSENT, LossySession
+from tests.simulation.turns import Turns
+from tests.simulation.zookeeper import ModelZooKeeper
 
 TOPIC_ID = bytes(range(16))
 
@@ -66,3 +71,22 @@ def test_older_protocols_tell_ids_of_brokers_alone(protocol, version, topic):
     assert found == version
     assert topic in (told.topic_id, told.topic_name)
     assert told.partitions[0].new_isr == [1, 2, 3]
+
+
+def test_note_of_an_older_cluster_is_written_though_the_connection_is_lost_twice():
+    turns, server = Turns(), ModelZooKeeper()
+    session = LossySession(server, turns)
+    runner = Runner(session, lambda error: None)
+    runner.run(make_nodes(protocol_versions("2.4")))
+    path = "/brokers/topics/t/partitions/0/state"
+    runner.run(make_path(path))
+    turns.settle()
+    proposals = ZnodeProposals(Cluster(), runner.run, turns, lambda: 4)  # type: ignore[arg-type]
+    confirmed: list[Any] = []
+    state = LeaderState(5, frozenset({1, 2}), (1, 2, 3), 0)
+    session.fates = [ANSWERED, UNSENT, UNSENT]
+    proposals.propose(Log(), state, frozenset({1}), {}, confirmed.append)  # type: ignore[arg-type]
+    turns.settle()
+    turns.advance(10)
+    assert confirmed[0].error == 0
+    assert server.children["/isr_change_notification"] == {"isr_change_0000000000"}

@@ -12,6 +12,7 @@ from milepost.cluster.zookeeper.session import Runner
 from milepost.cluster.zookeeper.znodes import BrokerNode
 from milepost.errors import InvalidConfiguration
 from milepost.replica.metadata import Endpoint
+from tests.cluster.zookeeper.lossy_session import ANSWERED, UNANSWERED, UNSENT, LossySession
 from tests.simulation.turns import Turns
 from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
 
@@ -129,3 +130,19 @@ def test_own_registration_is_made_anew(place):
     session = place.session(1)
     first = place.run(register(1, BrokerNode(ENDPOINTS), 1, 0, versions), session)
     assert place.run(register(1, BrokerNode(ENDPOINTS), 1, 0, versions), session) > first
+
+
+@pytest.mark.parametrize("fate", [UNANSWERED, UNSENT])
+def test_nodes_that_every_cluster_has_are_made_though_the_connection_is_lost(place, fate):
+    session = LossySession(place.server, place.turns)
+    session.fates = [fate]
+    place.run(make_nodes(protocol_versions("3.9")), session)
+    assert set(AT_START) < set(place.server.nodes)
+
+
+@pytest.mark.parametrize("fate", [UNANSWERED, UNSENT])
+@pytest.mark.parametrize("lost_at", [0, 1, 2])
+def test_cluster_id_is_made_though_the_connection_is_lost(place, lost_at, fate):
+    session = LossySession(place.server, place.turns)
+    session.fates = [ANSWERED] * lost_at + [fate]
+    assert place.run(cluster_id("dhUa-puKRbeoLy5s-D-wEA"), session) == "dhUa-puKRbeoLy5s-D-wEA"

@@ -19,8 +19,8 @@ from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.cluster.view import NO_TOPIC_ID
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.operations import Create, Get, SetData
+from milepost.cluster.zookeeper.session import Steps, retried
 from milepost.log.log import Log
 from milepost.loop import Timers
 from milepost.protocol.error_codes import ErrorCode
@@ -178,8 +178,6 @@ class ZnodeProposals:
 
         def write() -> Steps[None]:
             data = znodes.partition_list([(name.topic, name.partition) for name in names])
-            (made,) = yield [Create(znodes.ISR_CHANGE, data, sequence=True)]
-            if made.error is Error.CONNECTION_LOSS:
-                yield [Create(znodes.ISR_CHANGE, data, sequence=True)]  # twice does no harm
+            yield from retried([Create(znodes.ISR_CHANGE, data, sequence=True)])  # twice does no harm
 
         self._run(write(), lambda _: None)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete, Error, Exists, Get, Multi, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.session import Steps, retried
 from milepost.errors import InvalidConfiguration
 
 LEAST_SECRET_BYTES = 16
@@ -35,16 +35,16 @@ def make_nodes(versions: ProtocolVersions) -> Steps[None]:
     found = yield [Exists(path) for path in nodes]
     missing = [Create(path, nodes[path]) for path, there in zip(nodes, found, strict=True) if not there.ok]
     if missing:
-        yield missing
+        yield from retried(missing)
 
 
 def make_path(path: str, data: bytes = b"") -> Steps[None]:
     """A node, and those above it where they are missing."""
-    (made,) = yield [Create(path, data)]
+    (made,) = yield from retried([Create(path, data)])
     if made.error is Error.NO_NODE:
         parent = path.rpartition("/")[0]
         yield from make_path(parent)
-        yield [Create(path, data)]
+        yield from retried([Create(path, data)])
 
 
 def cluster_id(proposed: str) -> Steps[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from milepost.clock import ManualClock
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.registration import make_nodes
@@ -9,8 +11,9 @@ from milepost.cluster.zookeeper import entity_configs
 from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Runner
 from milepost.cluster.zookeeper.unreadable import Unreadable
+from tests.cluster.zookeeper.lossy_session import ANSWERED, UNANSWERED, UNSENT, LossySession
 from tests.simulation.turns import Turns
-from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
+from tests.simulation.zookeeper import ModelZooKeeper
 
 
 class Owner:
@@ -29,7 +32,7 @@ class Town:
         self.turns = Turns()
         self.clock = ManualClock(1_700_000_000_000)
         self.server = ModelZooKeeper(self.clock.now_ms)
-        self.session = ModelSession(self.server, self.turns)
+        self.session = LossySession(self.server, self.turns)
         self.session.start(Owner())
         self.errors = []
         self.runner = Runner(self.session, self.errors.append)
@@ -51,6 +54,44 @@ def test_written_setting_is_kafkas_node_and_leaves_kafkas_note():
     assert town.run(entity_configs.write("topics/visits", {"retention.ms": "1000"}))
     assert town.data("/config/topics/visits") == b'{"version":1,"config":{"retention.ms":"1000"}}'
     assert town.data("/config/changes/config_change_0000000000") == b'{"version":2,"entity_path":"topics/visits"}'
+
+
+@pytest.mark.parametrize("fate", [UNANSWERED, UNSENT])
+@pytest.mark.parametrize("before", [[], [ANSWERED]], ids=["the settings", "the note"])
+def test_settings_are_stored_and_noted_though_the_connection_is_lost(before, fate):
+    town = Town()
+    town.run(entity_configs.write("topics/visits", {"retention.ms": "1"}))
+    town.session.fates = [*before, fate]
+    assert town.run(entity_configs.write("topics/visits", {"retention.ms": "1000"}))
+    assert town.data("/config/topics/visits") == b'{"version":1,"config":{"retention.ms":"1000"}}'
+    assert town.run(entity_configs.watch_changes(0, town.clock.now_ms())).entities == ["topics/visits"]
+
+
+@pytest.mark.parametrize("fate", [UNANSWERED, UNSENT])
+@pytest.mark.parametrize("lost_at", [0, 1, 2])
+def test_first_quota_of_a_user_and_client_is_stored_though_the_connection_is_lost(lost_at, fate):
+    town = Town()
+    town.session.fates = [ANSWERED] * lost_at + [fate]
+    assert town.run(entity_configs.write("users/ann/clients/etl", {"producer_byte_rate": "1000"}))
+    assert town.data("/config/users/ann/clients/etl") == b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
+    assert town.run(entity_configs.watch_changes(-1, town.clock.now_ms())).entities == ["users/ann/clients/etl"]
+
+
+def test_settings_that_end_every_connection_are_given_up():
+    town = Town()
+    town.run(entity_configs.write("topics/visits", {}))
+    town.session.fates = [UNSENT] * 100
+    assert not town.run(entity_configs.write("topics/visits", {"retention.ms": "1000"}))
+    assert len(town.session.fates) == 90
+    town.session.fates = []
+    assert town.run(entity_configs.watch_changes(0, town.clock.now_ms())).entities == []
+
+
+def test_settings_that_cannot_be_noted_are_not_called_stored():
+    town = Town()
+    town.run(entity_configs.write("topics/visits", {}))
+    town.session.fates = [ANSWERED] + [UNSENT] * 100
+    assert not town.run(entity_configs.write("topics/visits", {"retention.ms": "1000"}))
 
 
 def test_changes_are_told_once_and_each_entity_once():

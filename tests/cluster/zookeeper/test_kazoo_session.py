@@ -25,7 +25,7 @@ from milepost.cluster.zookeeper.operations import (
     Sync,
     WatchEvent,
 )
-from milepost.cluster.zookeeper.session import Runner
+from milepost.cluster.zookeeper.session import Runner, retried
 from milepost.net.event_loop import EventLoop
 from tests import waiting
 from tests.simulation.turns import Turns
@@ -160,6 +160,19 @@ def test_chroot_is_made_though_the_connection_is_lost_meanwhile(connect, monkeyp
     client = connect()
     assert client.owner.told == ["connected"] and len(tries) == 3
     assert client.ask(Exists("/"))[0].ok
+
+
+def test_write_that_is_retried_is_made_though_the_connection_is_lost(connect):
+    from kazoo.protocol.connection import _CONNECTION_DROP
+
+    client = connect()
+    client.ask(Create("/notes"))
+    answers: list[Any] = []
+    Runner(client.session, answers.append).run(retried([Create("/notes/n_", sequence=True)]), answers.append)
+    client.session._client._call(_CONNECTION_DROP, client.session._client.handler.async_result())
+    client.until(lambda: bool(answers))
+    assert [each.error for each in answers[0]] == [Error.OK]
+    assert client.ask(Children("/notes"))[0].children
 
 
 def test_no_operations_are_answered_too(connect):

@@ -39,7 +39,7 @@ from milepost.cluster.member import ClusterMember, MemberSettings
 from milepost.cluster.producer_id_blocks import ProducerIdBlocks
 from milepost.cluster.protocol_versions import ProtocolVersions, protocol_versions
 from milepost.cluster.zookeeper.operations import Create
-from milepost.cluster.zookeeper.session import Session, Steps
+from milepost.cluster.zookeeper.session import Session, Steps, retried
 from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir_event
 from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import parse_listener
@@ -264,7 +264,7 @@ class ZooKeeperBroker(Broker):
         logger.error("data directory %s failed; notifying the controller", path)
 
         def note() -> Steps[None]:
-            yield [Create(LOG_DIR_EVENT, log_dir_event(self.node_id), sequence=True)]
+            yield from retried([Create(LOG_DIR_EVENT, log_dir_event(self.node_id), sequence=True)])
 
         self.loop.post(lambda: self.member.run(note()))
 

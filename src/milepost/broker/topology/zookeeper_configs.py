@@ -72,7 +72,7 @@ class ZooKeeperChanges:
         outcomes = yield from gathered([store for store, _ in self._begun])
         for (_, failed), is_stored in zip(self._begun, outcomes, strict=True):
             if not is_stored:
-                failed(BrokerUnavailable("the settings could not be written to ZooKeeper; nothing was changed"))
+                failed(BrokerUnavailable("ZooKeeper did not confirm the change, which may be stored all the same; send it again"))
 
 
 def entity_of(settings: Settings) -> str:

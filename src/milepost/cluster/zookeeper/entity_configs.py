@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Create, Delete, Error, Get, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.session import Steps, retried
 
 DEFAULT = "<default>"
 ALL_BROKERS = ""
@@ -115,19 +115,22 @@ def _number(text: str) -> float | None:
 
 
 def write(entity: str, configs: Mapping[str, str]) -> Steps[bool]:
-    """Store the settings of an entity and leave word of it. Whether it could be stored."""
+    """Store the settings of an entity and leave word of it. Whether both were done: if not, either may have happened.
+
+    A lost answer costs a second note at most, and brokers read an entity once however often it is named.
+    """
     path, data = f"{znodes.CONFIG}/{entity}", znodes.config(configs)
-    (answer,) = yield [SetData(path, data)]
+    (answer,) = yield from retried([SetData(path, data)])
     if answer.error is Error.NO_NODE:
         parts = path.split("/")
         # `users/U/clients/C` may have nothing above it yet.
         above = ["/".join(parts[:depth]) for depth in range(4, len(parts))]
-        made = yield [*(Create(each) for each in above), Create(path, data)]
+        made = yield from retried([*(Create(each) for each in above), Create(path, data)])
         answer = made[-1]
         if answer.error is Error.NODE_EXISTS:
-            (answer,) = yield [SetData(path, data)]
+            (answer,) = yield from retried([SetData(path, data)])
     if answer.ok:
-        yield [Create(znodes.CONFIG_CHANGE, znodes.config_change(entity), sequence=True)]
+        (answer,) = yield from retried([Create(znodes.CONFIG_CHANGE, znodes.config_change(entity), sequence=True)])
     return answer.ok
 
 

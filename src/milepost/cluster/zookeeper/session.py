@@ -12,8 +12,9 @@ and while it waits for ZooKeeper the loop goes on. So the logic reads from top t
 server (`kazoo_session`) and over a model with a seed.
 
 A lost connection is not a failure to be seen here: the session retries reads by itself, and answers a write whose answer was lost with
-CONNECTION_LOSS, because only the logic can find out whether it happened. After the session has expired every open operation is answered
-with SESSION_EXPIRED; the owner gets `on_expired` first, and starts again with the next `on_connected`.
+CONNECTION_LOSS, because only the logic can find out whether it happened; `retried` is for those that may be made twice. After the
+session has expired every open operation is answered with SESSION_EXPIRED; the owner gets `on_expired` first, and starts again with the
+next `on_connected`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,31 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from milepost.cluster.zookeeper.operations import Operation, Result, WatchEvent
+from milepost.cluster.zookeeper.operations import Error, Operation, Result, WatchEvent
 
 logger = logging.getLogger("milepost.cluster")
 
 T = TypeVar("T")
 Steps = Generator[Sequence[Operation], Sequence[Result], T]
+
+TRIES = 10
+
+
+def retried(writes: Sequence[Operation]) -> Steps[list[Result]]:
+    """Writes that may be made twice, repeated while their answers are lost: a Create may find its own node, a SetData over a version
+    its own data.
+
+    Not for ever, as Kafka does it: ZooKeeper ends the connection over a write of more than its jute.maxbuffer, each time. Each try is
+    one connection that was lost, because the session keeps what is asked while there is none.
+    """
+    results = list((yield writes))
+    for _ in range(TRIES - 1):
+        # From the first that was lost on: those behind it may have failed for want of it.
+        lost = next((place for place, result in enumerate(results) if result.error is Error.CONNECTION_LOSS), len(results))
+        if lost == len(results):
+            break
+        results[lost:] = yield writes[lost:]
+    return results
 
 
 class SessionOwner(Protocol):
