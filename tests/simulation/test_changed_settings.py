@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cluster.zookeeper import entity_configs
+from milepost.cluster.zookeeper import entity_configs, znodes
+from milepost.cluster.zookeeper.operations import Create
+from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
+from tests.simulation.session import NAME as ZOOKEEPER
 
 VERIFICATION = "transaction.partition.verification.enable"
+VISITS = TopicPartition("visits", 0)
+THROTTLED = "follower.replication.throttled.replicas"
 
 
 @pytest.mark.parametrize("entity", ["brokers/1", "brokers/<default>"])
@@ -33,3 +38,99 @@ def test_life_of_a_broker_in_a_cluster_adds_no_part_to_it():
     cluster.make_topic("visits", 3)
     cluster.world.run(cluster.world.now + 3)
     assert {number: set(vars(each.broker)) for number, each in cluster.brokers.items()} == parts
+
+
+class Remade:
+    """`visits` is on broker 1 alone at first; another topic of that name is made later, with a replica on broker 3."""
+
+    def __init__(self):
+        self.cluster = Cluster(0)
+        for each in self.cluster.brokers.values():
+            each.start()
+        self.run(3)
+
+    @property
+    def third(self):
+        return self.cluster.brokers[3].broker
+
+    def run(self, seconds):
+        self.cluster.world.run(self.cluster.world.now + seconds)
+
+    def make(self, replicas, configs):
+        node = znodes.TopicNode({0: znodes.Assignment(replicas)}, None)
+        self.cluster.write(
+            Create(znodes.config_path("topics", "visits"), znodes.config(configs)),
+            Create(znodes.topic_path("visits"), znodes.topic(node, self.cluster.versions.topic_znode)),
+        )
+        self.run(3)
+
+    def delete(self):
+        self.cluster.write(Create(znodes.delete_topic_path("visits")))
+        self.run(5)
+        assert znodes.topic_path("visits") not in self.cluster.zookeeper.model.nodes
+
+    def change(self, configs):
+        self.cluster.brokers[1].broker.member.run(entity_configs.write("topics/visits", configs))
+        self.run(3)
+
+    def with_third_away(self, meanwhile):
+        """Its session in ZooKeeper ends, and what happens then it hears nothing of."""
+        cuts = {("broker-3", ZOOKEEPER), (ZOOKEEPER, "broker-3")}
+        self.cluster.network.cut |= cuts
+        self.run(5)
+        meanwhile()
+        self.cluster.network.cut -= cuts
+        self.run(5)
+        assert self.third.member.is_registered
+
+    def stays_set(self):
+        return {
+            name
+            for name, held in {
+                "cluster": self.third.cluster.topic_configs,
+                "logs": self.third.logs.topics,
+                "throttled": self.third.replication_quotas.follower._partitions,
+            }.items()
+            if "visits" in held
+        }
+
+
+def test_topic_deleted_and_made_again_while_a_broker_is_away_has_its_new_settings_there():
+    remade = Remade()
+    remade.make((1,), {"retention.ms": "1000", THROTTLED: "*"})
+    remade.change({"retention.ms": "2000", THROTTLED: "*"})
+    assert remade.stays_set() == {"cluster", "logs", "throttled"}
+    remade.with_third_away(remade.delete)
+    assert remade.stays_set() == set()
+    remade.make((3,), {"segment.ms": "7000"})
+    log = remade.third.logs.logs[VISITS]
+    assert (log.config.retention_ms, log.config.segment_ms) == (604_800_000, 7000)
+
+
+def test_deleted_topic_leaves_no_settings_where_it_had_no_replica():
+    remade = Remade()
+    remade.make((1,), {"retention.ms": "1000", THROTTLED: "*"})
+    remade.change({"retention.ms": "2000", THROTTLED: "*"})
+    remade.delete()
+    assert remade.stays_set() == set()
+
+
+def test_new_replica_is_made_with_the_settings_of_now_whatever_was_read_before():
+    """A note about a topic that is deleted when its settings are read leaves none, which is no knowledge of the next topic."""
+    remade = Remade()
+    remade.third.settings.changed("topics/visits", {"retention.ms": "1000"})
+    remade.make((3,), {"segment.ms": "7000"})
+    log = remade.third.logs.logs[VISITS]
+    assert (log.config.retention_ms, log.config.segment_ms) == (604_800_000, 7000)
+
+
+def test_topic_of_another_id_does_not_inherit_the_settings_of_the_last_of_its_name():
+    remade = Remade()
+    remade.make((1,), {"retention.ms": "1000"})
+    assert remade.third.cluster.topics["visits"].configs == {"retention.ms": "1000"}
+    # Broker 3 hears of the new topic without having heard that the old one is gone.
+    remade.third.take_metadata = lambda request: None
+    remade.delete()
+    del remade.third.take_metadata
+    remade.make((1,), {"segment.ms": "7000"})
+    assert remade.third.cluster.topics["visits"].configs == {"segment.ms": "7000"}

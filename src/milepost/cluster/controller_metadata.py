@@ -22,7 +22,7 @@ class ControllerMetadata(ClusterView):
         self.metadata = MetadataCache()
         self.feature_levels = dict(feature_levels)
         self.topic_configs: dict[str, dict[str, str]] = {}
-        """Of topics whose settings have been read."""
+        """Of topics whose settings have been read. Those of a deleted topic say nothing about the next one of its name."""
         self.elected_id: int | None = None
         """Whose id stood in /controller when it was read last."""
 
@@ -60,7 +60,7 @@ class ControllerMetadata(ClusterView):
         if partitions is None:
             if known is not None:
                 self._remove(known)
-                self.topic_configs.pop(name, None)
+                self.forget_topic_config(name)
             return
         topic_id = self.metadata.topic_ids.get(name, NO_TOPIC_ID)
         if known is not None and known.topic_id == topic_id:
@@ -68,6 +68,7 @@ class ControllerMetadata(ClusterView):
             return
         if known is not None:
             self._remove(known)
+            self.forget_topic_config(name)
         text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else ""
         self._add(TopicState(name, topic_id, text, max(partitions) + 1, self.topic_configs.get(name, {})))
 
@@ -77,3 +78,8 @@ class ControllerMetadata(ClusterView):
         self.topic_configs[name] = configs
         if name in self.topics:
             self.topics[name].configs = configs
+
+    def forget_topic_config(self, name: str) -> None:
+        self.topic_configs.pop(name, None)
+        if name in self.topics:
+            self.topics[name].configs = {}

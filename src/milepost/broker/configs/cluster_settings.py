@@ -50,6 +50,8 @@ class ClusterSettings:
         if stored.brokers != cluster.broker_configs:
             cluster.broker_configs = stored.brokers
             self._use_broker_settings()
+        for name in cluster.topic_configs.keys() - stored.topics.keys():
+            self.forget_topic(name)
         for name, configs in stored.topics.items():
             self._take_topic(name, configs)
 
@@ -75,6 +77,12 @@ class ClusterSettings:
         broker.replication_quotas.use_topic(name, parsed)
         for log in [log for partition, log in broker.logs.logs.items() if partition.topic == name]:
             log.update_config(parsed)
+
+    def forget_topic(self, name: str) -> None:
+        """It was deleted. Logs of it that are still here are told by the controller."""
+        self._broker.cluster.forget_topic_config(name)
+        self._broker.logs.topics.pop(name, None)
+        self._broker.replication_quotas.forget_topic(name)
 
     def _use_broker_settings(self) -> None:
         broker = self._broker
