@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from milepost.broker.configs.config_entries import BrokerPlaces, ConfigSource
+from milepost.broker.configs.config_resources import BrokerSettings, TopicSettings
+from milepost.broker.requests.incremental_alter_configs import DELETE, Resource, changed
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Create
 from milepost.topic_partition import TopicPartition
@@ -69,8 +74,8 @@ class Remade:
         self.run(5)
         assert znodes.topic_path("visits") not in self.cluster.zookeeper.model.nodes
 
-    def change(self, configs):
-        self.cluster.brokers[1].broker.member.run(entity_configs.write("topics/visits", configs))
+    def change(self, configs, entity="topics/visits"):
+        self.cluster.brokers[1].broker.member.run(entity_configs.write(entity, configs))
         self.run(3)
 
     def with_third_away(self, meanwhile):
@@ -87,7 +92,7 @@ class Remade:
         return {
             name
             for name, held in {
-                "cluster": self.third.cluster.topic_configs,
+                "cluster": self.third.cluster.stored_topics,
                 "logs": self.third.logs.topics,
                 "throttled": self.third.replication_quotas.follower._partitions,
             }.items()
@@ -134,3 +139,74 @@ def test_topic_of_another_id_does_not_inherit_the_settings_of_the_last_of_its_na
     del remade.third.take_metadata
     remade.make((1,), {"segment.ms": "7000"})
     assert remade.third.cluster.topics["visits"].configs == {"segment.ms": "7000"}
+
+
+def shown(settings, *names):
+    """name → (value, source), as DescribeConfigs has them."""
+    entries = {entry.name: entry for entry in settings.entries(BrokerPlaces(settings.broker))}
+    return {name: (entries[name].value, entries[name].source) for name in names}
+
+
+def told_of(caplog):
+    return [
+        record.getMessage() for record in caplog.records if record.name == "milepost.broker" and record.levelno == logging.WARNING
+    ]
+
+
+def test_topic_whose_new_settings_cannot_be_applied_keeps_the_old_ones_and_shows_them(caplog):
+    remade = Remade()
+    remade.make((3,), {"retention.ms": "1000"})
+    caplog.clear()
+    remade.change({"retention.ms": "soon", "segment.ms": "7000"})
+    log = remade.third.logs.logs[VISITS]
+    assert (log.config.retention_ms, log.config.segment_ms) == (1000, 604_800_000)
+    assert shown(TopicSettings(remade.third, "visits"), "retention.ms", "segment.ms") == {
+        "retention.ms": ("1000", ConfigSource.TOPIC),
+        "segment.ms": ("604800000", ConfigSource.DEFAULT),
+    }
+    remade.change({"retention.ms": "2000", "segment.ms": "7000"})
+    assert (log.config.retention_ms, log.config.segment_ms) == (2000, 7000)
+
+
+def test_settings_that_cannot_be_applied_are_warned_of_once_by_each_broker(caplog):
+    remade = Remade()
+    remade.make((1,), {"retention.ms": "1000"})
+    caplog.clear()
+    remade.change({"retention.ms": "soon"})
+    expected = (
+        "topic visits: retention.ms = 'soon' is not allowed: give a whole number from -1 to 9223372036854775807. "
+        "Its stored settings are not applied; in force stay retention.ms=1000"
+    )
+    assert told_of(caplog) == [expected] * len(remade.cluster.brokers)
+    remade.with_third_away(lambda: None)  # everything is read again
+    assert told_of(caplog).count(expected) == len(remade.cluster.brokers)
+
+
+def test_change_of_settings_begins_with_what_is_stored_also_where_it_cannot_be_applied():
+    remade = Remade()
+    remade.make((3,), {"retention.ms": "1000"})
+    remade.change({"retention.ms": "soon", "segment.ms": "7000"})
+    remove = Resource.Config(name="retention.ms", config_operation=DELETE, value=None)
+    _, given = changed(Resource(resource_type=2, resource_name="visits", configs=[remove]), remade.third)
+    assert given == {"segment.ms": "7000"}
+
+
+def test_broker_settings_that_cannot_be_applied_leave_the_old_ones_in_force_and_shown(caplog):
+    remade = Remade()
+    remade.change({"log.retention.ms": "1000"}, "brokers/<default>")
+    caplog.clear()
+    remade.change({"log.retention.ms": "soon", "log.roll.ms": "7000"}, "brokers/<default>")
+    assert (remade.third.config.log_retention_ms, remade.third.config.log_roll_ms) == (1000, None)
+    assert shown(BrokerSettings(remade.third, ""), "log.retention.ms") == {
+        "log.retention.ms": ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    }
+    assert shown(BrokerSettings(remade.third, "3"), "log.retention.ms", "log.roll.ms") == {
+        "log.retention.ms": ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        "log.roll.ms": (None, ConfigSource.DEFAULT),
+    }
+    assert BrokerSettings(remade.third, "").stored == {"log.retention.ms": "soon", "log.roll.ms": "7000"}
+    expected = (
+        "broker 3: log.retention.ms = 'soon' is not allowed: give a whole number from -9223372036854775808 to 9223372036854775807. "
+        "The settings in ZooKeeper are not applied; in force stay log.retention.ms=1000"
+    )
+    assert told_of(caplog).count(expected) == 1

@@ -21,8 +21,11 @@ class ControllerMetadata(ClusterView):
         super().__init__("", node_id)
         self.metadata = MetadataCache()
         self.feature_levels = dict(feature_levels)
+        self.stored_topics: dict[str, dict[str, str]] = {}
+        """Settings as they were read, by topic. Those of a deleted topic say nothing about the next one of its name."""
+        self.stored_brokers: dict[str, dict[str, str]] = {}
         self.topic_configs: dict[str, dict[str, str]] = {}
-        """Of topics whose settings have been read. Those of a deleted topic say nothing about the next one of its name."""
+        """Of those: what this broker could apply last."""
         self.elected_id: int | None = None
         """Whose id stood in /controller when it was read last."""
 
@@ -74,12 +77,20 @@ class ControllerMetadata(ClusterView):
 
     # What ZooKeeper says.
 
+    def stored_topic_configs(self, name: str) -> Mapping[str, str]:
+        return self.stored_topics.get(name, {})
+
+    def stored_broker_configs(self, name: str) -> Mapping[str, str]:
+        return self.stored_brokers.get(name, {})
+
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        """They are in force from now on."""
         self.topic_configs[name] = configs
         if name in self.topics:
             self.topics[name].configs = configs
 
     def forget_topic_config(self, name: str) -> None:
+        self.stored_topics.pop(name, None)
         self.topic_configs.pop(name, None)
         if name in self.topics:
             self.topics[name].configs = {}

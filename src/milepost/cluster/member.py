@@ -221,7 +221,7 @@ class ClusterMember:
 
         Those of `new` are read in any case, as in Kafka: what was read before may be another topic's of that name.
         """
-        unknown = sorted(topic for topic in topics if topic in new or topic not in self.cluster.topic_configs)
+        unknown = sorted(topic for topic in topics if topic in new or topic not in self.cluster.stored_topics)
         self.with_fresh_settings([entity_configs.topic_entity(topic) for topic in unknown], then, failed)
 
     def with_fresh_settings(self, entities: list[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
