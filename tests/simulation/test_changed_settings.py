@@ -210,3 +210,45 @@ def test_broker_settings_that_cannot_be_applied_leave_the_old_ones_in_force_and_
         "The settings in ZooKeeper are not applied; in force stay log.retention.ms=1000"
     )
     assert told_of(caplog).count(expected) == 1
+
+
+def test_topic_setting_that_this_broker_does_not_know_is_warned_of_once_and_the_others_hold(caplog):
+    remade = Remade()
+    remade.make((3,), {"retention.ms": "1000"})
+    caplog.clear()
+    remade.change({"retention.ms": "2000", "tiers.of.tomorrow": "7"})
+    assert remade.third.logs.logs[VISITS].config.retention_ms == 2000
+    expected = "topic visits: 'tiers.of.tomorrow' is no property that this broker knows; it has no effect here"
+    assert told_of(caplog) == [expected] * len(remade.cluster.brokers)
+    remade.change({"retention.ms": "3000", "tiers.of.tomorrow": "8"})
+    remade.change({"log.retention.ms": "9000"}, "brokers/<default>")
+    assert remade.third.logs.logs[VISITS].config.retention_ms == 3000
+    assert told_of(caplog) == [expected] * len(remade.cluster.brokers)
+
+
+def test_setting_that_is_not_known_is_warned_of_also_beside_a_value_that_cannot_be_applied(caplog):
+    remade = Remade()
+    remade.make((3,), {})
+    caplog.clear()
+    remade.change({"retention.ms": "soon", "tiers.of.tomorrow": "7"})
+    assert sorted({text.split(" is ")[0] for text in told_of(caplog)}) == [
+        "topic visits: 'tiers.of.tomorrow'",
+        "topic visits: retention.ms = 'soon'",
+    ]
+
+
+def test_broker_setting_that_this_broker_does_not_know_is_warned_of_once(caplog):
+    remade = Remade()
+    caplog.clear()
+    remade.change({"metric.of.tomorrow": "7", "log.retention.ms": "1000"}, "brokers/<default>")
+    expected = "all brokers: 'metric.of.tomorrow' is no property that this broker knows; it has no effect here"
+    assert told_of(caplog) == [expected] * len(remade.cluster.brokers)
+    remade.change({"metric.of.tomorrow": "7", "log.retention.ms": "2000"}, "brokers/<default>")
+    assert remade.third.config.log_retention_ms == 2000
+    assert told_of(caplog) == [expected] * len(remade.cluster.brokers)
+
+
+def test_setting_that_a_topic_has_and_this_broker_does_not_know_keeps_nobody_from_changing_a_broker():
+    remade = Remade()
+    remade.make((3,), {"tiers.of.tomorrow": "7"})
+    BrokerSettings(remade.third, "3").check({"log.retention.ms": "1000"})

@@ -3,6 +3,8 @@
 What a topic has stored takes effect as a whole. Where one value of it cannot be applied here (`retention.ms=soon`), what was in force
 before stays, values and given settings alike, so that DescribeConfigs shows them as they are; a warning names the value and what stays.
 Whoever changes the topic's settings changes those that are stored. The same holds for brokers.
+
+A property that only a newer Kafka knows has no effect, with a warning; the others hold.
 """
 
 from __future__ import annotations
@@ -76,14 +78,15 @@ class ClusterSettings:
     def _take_topic(self, name: str, configs: dict[str, str]) -> None:
         broker = self._broker
         broker.cluster.stored_topics[name] = configs
-        given = known(LogConfig, configs)
+        given, faults = known(LogConfig, configs), strangers(LogConfig, f"topic {name}", configs)
         try:
             parsed = LogConfig.parse(given, broker.config)
         except InvalidConfiguration as fault:
             stays = listed(broker.cluster.topic_configs.get(name, {}))
-            self._warn(entity_configs.topic_entity(name), [f"topic {name}: {fault} Its stored settings are not applied; {stays}"])
+            faults.append(f"topic {name}: {fault} Its stored settings are not applied; {stays}")
             return
-        self._warn(entity_configs.topic_entity(name), [])
+        finally:
+            self._warn(entity_configs.topic_entity(name), faults)
         broker.cluster.set_topic_config(name, given)
         broker.logs.topics[name] = parsed
         broker.replication_quotas.use_topic(name, parsed)
@@ -105,13 +108,16 @@ class ClusterSettings:
             for configs in cluster.stored_brokers.values()
             for fault in unkept_promises(configs)
         ]
+        for name, label in ((ALL_BROKERS, "all brokers"), (str(broker.node_id), f"broker {broker.node_id}")):
+            faults += strangers(BrokerConfig, label, cluster.stored_brokers.get(name, {}))
         try:
             config = in_force(broker.static_config, given, broker.node_id)
         except InvalidConfiguration as fault:
             stays = listed({**cluster.broker_configs.get(ALL_BROKERS, {}), **cluster.broker_configs.get(str(broker.node_id), {})})
-            self._warn(BROKERS, [*faults, f"broker {broker.node_id}: {fault} The settings in ZooKeeper are not applied; {stays}"])
+            faults.append(f"broker {broker.node_id}: {fault} The settings in ZooKeeper are not applied; {stays}")
             return
-        self._warn(BROKERS, faults)
+        finally:
+            self._warn(BROKERS, faults)
         cluster.broker_configs = given
         broker.use_config(config)
         broker.replication_quotas.use_rates(config)
@@ -145,6 +151,13 @@ def known(kind: type[Configuration], configs: Mapping[str, str]) -> dict[str, st
     """Those settings that there is a property for here."""
     names = kind.names()
     return {name: value for name, value in configs.items() if name in names or name in kind.aliases}
+
+
+def strangers(kind: type[Configuration], owner: str, configs: Mapping[str, str]) -> list[str]:
+    """What is said of those that there is no property for; of those that promise what is not served more is said (`config/unserved`)."""
+    names = configs.keys() - known(kind, configs).keys()
+    told = sorted(name for name in names if not kind.is_promise(name))
+    return [f"{owner}: {name!r} is no property that this broker knows; it has no effect here" for name in told]
 
 
 def listed(given: Mapping[str, str]) -> str:
