@@ -10,7 +10,7 @@ from milepost.broker.configs.config_entries import BrokerPlaces, ConfigSource
 from milepost.broker.configs.config_resources import BrokerSettings, TopicSettings
 from milepost.broker.requests.incremental_alter_configs import DELETE, Resource, changed
 from milepost.cluster.zookeeper import entity_configs, znodes
-from milepost.cluster.zookeeper.operations import Create
+from milepost.cluster.zookeeper.operations import Create, SetData
 from milepost.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 from tests.simulation.session import NAME as ZOOKEEPER
@@ -139,6 +139,21 @@ def test_topic_of_another_id_does_not_inherit_the_settings_of_the_last_of_its_na
     del remade.third.take_metadata
     remade.make((1,), {"segment.ms": "7000"})
     assert remade.third.cluster.topics["visits"].configs == {"segment.ms": "7000"}
+
+
+def test_settings_whose_nodes_cannot_be_parsed_at_joining_stay_as_they_were():
+    remade = Remade()
+    remade.make((3,), {"retention.ms": "1000"})
+    remade.change({"log.roll.ms": "7000"}, "brokers/<default>")
+
+    def damage():
+        remade.cluster.write(SetData("/config/topics/visits", b"[1, 2]"), SetData("/config/brokers/<default>", b"[1, 2]"))
+
+    remade.with_third_away(damage)
+    assert remade.third.logs.logs[VISITS].config.retention_ms == 1000
+    assert remade.third.config.log_roll_ms == 7000
+    assert remade.third.cluster.stored_topics["visits"] == {"retention.ms": "1000"}
+    assert remade.third.cluster.stored_brokers[""] == {"log.roll.ms": "7000"}
 
 
 def shown(settings, *names):

@@ -57,13 +57,14 @@ class ClusterSettings:
     def take_all(self, stored: entity_configs.Stored) -> None:
         cluster = self._broker.cluster
         cluster.client_quotas = stored.quotas
-        if stored.brokers != cluster.stored_brokers:
-            cluster.stored_brokers = stored.brokers
+        of_brokers = {name: last_good(cluster.stored_brokers, name, configs) for name, configs in stored.brokers.items()}
+        if of_brokers != cluster.stored_brokers:
+            cluster.stored_brokers = of_brokers
             self._use_broker_settings()
         for name in cluster.stored_topics.keys() - stored.topics.keys():
             self.forget_topic(name)
         for name, configs in stored.topics.items():
-            self._take_topic(name, configs)
+            self._take_topic(name, last_good(cluster.stored_topics, name, configs))
 
     def changed(self, entity: str, configs: dict[str, str]) -> None:
         kind, _, name = entity.partition("/")
@@ -145,6 +146,11 @@ class ClusterSettings:
             done(is_stored)
 
         self._broker.member.run(entity_configs.write(entity, configs), written, lambda: written(False))
+
+
+def last_good(before: Mapping[str, dict[str, str]], name: str, configs: dict[str, str] | None) -> dict[str, str]:
+    """Settings that were read, or what they were before where their node makes no sense."""
+    return before.get(name, {}) if configs is None else configs
 
 
 def known(kind: type[Configuration], configs: Mapping[str, str]) -> dict[str, str]:
