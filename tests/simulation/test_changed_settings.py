@@ -9,6 +9,7 @@ import pytest
 from milepost.broker.configs.config_entries import BrokerPlaces, ConfigSource
 from milepost.broker.configs.config_resources import BrokerSettings, TopicSettings
 from milepost.broker.requests.incremental_alter_configs import DELETE, Resource, changed
+from milepost.broker.topology.zookeeper_configs import ZooKeeperQuotas
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Create, SetData
 from milepost.topic_partition import TopicPartition
@@ -154,6 +155,18 @@ def test_settings_whose_nodes_cannot_be_parsed_at_joining_stay_as_they_were():
     assert remade.third.config.log_roll_ms == 7000
     assert remade.third.cluster.stored_topics["visits"] == {"retention.ms": "1000"}
     assert remade.third.cluster.stored_brokers[""] == {"log.roll.ms": "7000"}
+
+
+def test_quota_is_not_stored_over_a_node_that_cannot_be_parsed():
+    """It may have the passwords of the user."""
+    remade = Remade()
+    path = "/config/users/alice"
+    remade.cluster.write(Create(path, b"[1, 2]"))
+    stored = []
+    ZooKeeperQuotas(remade.third.member)._store({"user": "alice"}, {"producer_byte_rate": 1000.0}, stored.append)
+    remade.run(1)
+    assert stored == [False]
+    assert remade.cluster.zookeeper.model.nodes[path].data == b"[1, 2]"
 
 
 def shown(settings, *names):
