@@ -8,7 +8,7 @@ import pytest
 
 from milepost.broker.configs.config_entries import BrokerPlaces, ConfigSource
 from milepost.broker.configs.config_resources import BrokerSettings, TopicSettings
-from milepost.broker.requests.incremental_alter_configs import DELETE, Resource, changed
+from milepost.broker.requests.incremental_alter_configs import APPEND, DELETE, Resource, changed
 from milepost.broker.topology.zookeeper_configs import ZooKeeperQuotas
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Create, SetData
@@ -217,6 +217,15 @@ def test_change_of_settings_begins_with_what_is_stored_also_where_it_cannot_be_a
     remove = Resource.Config(name="retention.ms", config_operation=DELETE, value=None)
     _, given = changed(Resource(resource_type=2, resource_name="visits", configs=[remove]), remade.third)
     assert given == {"segment.ms": "7000"}
+
+
+def test_list_is_appended_to_as_it_is_stored_also_where_it_cannot_be_applied():
+    remade = Remade()
+    remade.make((3,), {})
+    remade.change({"retention.ms": "soon", "cleanup.policy": "compact"})
+    append = Resource.Config(name="cleanup.policy", config_operation=APPEND, value="delete")
+    _, given = changed(Resource(resource_type=2, resource_name="visits", configs=[append]), remade.third)
+    assert given == {"retention.ms": "soon", "cleanup.policy": "compact,delete"}
 
 
 def test_broker_settings_that_cannot_be_applied_leave_the_old_ones_in_force_and_shown(caplog):
