@@ -21,8 +21,11 @@ class ControllerMetadata(ClusterView):
         super().__init__("", node_id)
         self.metadata = MetadataCache()
         self.feature_levels = dict(feature_levels)
+        self.stored_topics: dict[str, dict[str, str]] = {}
+        """Settings as they were read, by topic. Those of a deleted topic say nothing about the next one of its name."""
+        self.stored_brokers: dict[str, dict[str, str]] = {}
         self.topic_configs: dict[str, dict[str, str]] = {}
-        """Of topics whose settings have been read."""
+        """Of those: what this broker could apply last."""
         self.elected_id: int | None = None
         """Whose id stood in /controller when it was read last."""
 
@@ -60,7 +63,7 @@ class ControllerMetadata(ClusterView):
         if partitions is None:
             if known is not None:
                 self._remove(known)
-                self.topic_configs.pop(name, None)
+                self.forget_topic_config(name)
             return
         topic_id = self.metadata.topic_ids.get(name, NO_TOPIC_ID)
         if known is not None and known.topic_id == topic_id:
@@ -68,12 +71,26 @@ class ControllerMetadata(ClusterView):
             return
         if known is not None:
             self._remove(known)
+            self.forget_topic_config(name)
         text = topic_id_text(topic_id) if topic_id != NO_TOPIC_ID else ""
         self._add(TopicState(name, topic_id, text, max(partitions) + 1, self.topic_configs.get(name, {})))
 
     # What ZooKeeper says.
 
+    def stored_topic_configs(self, name: str) -> Mapping[str, str]:
+        return self.stored_topics.get(name, {})
+
+    def stored_broker_configs(self, name: str) -> Mapping[str, str]:
+        return self.stored_brokers.get(name, {})
+
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        """They are in force from now on."""
         self.topic_configs[name] = configs
         if name in self.topics:
             self.topics[name].configs = configs
+
+    def forget_topic_config(self, name: str) -> None:
+        self.stored_topics.pop(name, None)
+        self.topic_configs.pop(name, None)
+        if name in self.topics:
+            self.topics[name].configs = {}

@@ -17,7 +17,7 @@ up once, the broker epoch when it is not the expected one (`fault_of_controller`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,9 +214,14 @@ class ClusterMember:
         if len(read) < len(changes.entities):
             self.cluster.client_quotas = yield from entity_configs.read_quotas()
 
-    def with_topic_settings(self, topics: set[str], then: Callable[[], object], failed: Callable[[], object]) -> None:
-        """Go on when the settings of these topics are known: at once, or after they were read."""
-        unknown = sorted(topic for topic in topics if topic not in self.cluster.topic_configs)
+    def with_topic_settings(
+        self, topics: set[str], then: Callable[[], object], failed: Callable[[], object], new: Set[str] = frozenset()
+    ) -> None:
+        """Go on when the settings of these topics are known: at once, or after they were read.
+
+        Those of `new` are read in any case, as in Kafka: what was read before may be another topic's of that name.
+        """
+        unknown = sorted(topic for topic in topics if topic in new or topic not in self.cluster.stored_topics)
         self.with_fresh_settings([entity_configs.topic_entity(topic) for topic in unknown], then, failed)
 
     def with_fresh_settings(self, entities: list[str], then: Callable[[], object], failed: Callable[[], object]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,14 @@ class ClusterView:
         """Since the start, where this broker keeps them; the snapshot that it began with is none."""
         self._by_id: dict[bytes, TopicState] = {}
         self._by_metric_name: dict[str, str] = {}
+
+    def stored_topic_configs(self, name: str) -> Mapping[str, str]:
+        """As the cluster has them; `configs` of a topic are those in force, which differ where this broker cannot apply the stored ones."""
+        return self.topics[name].configs
+
+    def stored_broker_configs(self, name: str) -> Mapping[str, str]:
+        """Likewise; `broker_configs` are those in force."""
+        return self.broker_configs.get(name, {})
 
     def collision_of(self, name: str) -> str | None:
         """A topic whose name differs from this one only in dots and underscores, which metrics cannot tell apart."""

@@ -80,7 +80,7 @@ class LeaderAndIsrHandler:
         """`fault`: what speaks against it already, by what ZooKeeper says."""
         refusal = fault or self.refusal(request.controller_epoch, request.broker_epoch)
         errors: dict[tuple[str, bytes], dict[int, int]] = {}
-        for topic, topic_id, state in _states(request):
+        for topic, topic_id, state in partition_states(request):
             of_topic = errors.setdefault((topic, topic_id), {})
             if refusal == ErrorCode.NONE:
                 of_topic[state.partition_index] = self._become(TopicPartition(topic, state.partition_index), topic_id, state)
@@ -231,7 +231,7 @@ def leader_state(state: Any) -> LeaderState:
     )
 
 
-def _states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
+def partition_states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, topic.topic_id, state

@@ -46,6 +46,9 @@ class ReplicationQuota:
         else:
             self._partitions.pop(topic, None)
 
+    def forget(self, topic: str) -> None:
+        self._partitions.pop(topic, None)
+
     @property
     def is_in_use(self) -> bool:
         """Whether anything is throttled at all; nearly never, so this is looked at first."""
@@ -89,3 +92,7 @@ class ReplicationQuotas:
     def use_topic(self, topic: str, config: LogConfig) -> None:
         self.leader.throttle(topic, config.leader_replication_throttled_replicas)
         self.follower.throttle(topic, config.follower_replication_throttled_replicas)
+
+    def forget_topic(self, topic: str) -> None:
+        self.leader.forget(topic)
+        self.follower.forget(topic)

@@ -10,6 +10,9 @@
 Settings are stored under a property's own name in one spelling (`internal.segment.bytes` as `segment.bytes`, ` 5000`
 as `5000`), and only if everything that they would touch is valid with them. What is wrong with a broker's setting is 42
 INVALID_REQUEST, with a topic's or group's 40 INVALID_CONFIG, as in Kafka. The levels of loggers (8) are in `config_loggers`.
+
+What is `given` is in force and shown; what is `stored` is what a change begins with. They differ where a cluster has stored what this
+broker cannot apply (`cluster_settings`).
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ class TopicSettings:
         self.broker = broker
         self.name = name
         self.given: Mapping[str, str] = broker.cluster.topics[name].configs
+        self.stored = broker.cluster.stored_topic_configs(name)
 
     def value(self, name: str) -> Value:
         """What is in force."""
@@ -91,6 +95,7 @@ class BrokerSettings:
         self.broker = broker
         self.name = name
         self.given: Mapping[str, str] = broker.cluster.broker_configs.get(name, {})
+        self.stored = broker.cluster.stored_broker_configs(name)
 
     def value(self, name: str) -> Value:
         return self.broker.config.get(name)
@@ -125,6 +130,7 @@ class GroupSettings:
         self.broker = broker
         self.name = name
         self.given: Mapping[str, str] = broker.cluster.group_configs.get(name, {})
+        self.stored = self.given
 
     def value(self, name: str) -> Value:
         return GroupConfig.in_force(self.given, self.broker.config).get(name)
@@ -141,6 +147,7 @@ class ClientMetricsSettings:
 
     properties: type[Configuration] = ClientMetricsConfig
     given: Mapping[str, str] = {}
+    stored: Mapping[str, str] = {}
 
     def __init__(self, name: str):
         if not name:

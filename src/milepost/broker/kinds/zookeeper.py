@@ -236,6 +236,8 @@ class ZooKeeperBroker(Broker):
             self.replicas.purgatory.check(zookeeper.BROKERS)
         self.coordinators.topics_changed()
         gone = sorted({name.topic for name in deleted if name.topic not in self.cluster.topics})
+        for name in gone:
+            self.settings.forget_topic(name)
         if gone:
             self.coordinators.topics_deleted(gone)
         self.member.with_topic_settings({name for name in names if name in self.cluster.topics}, lambda: None, lambda: None)

@@ -64,7 +64,7 @@ def ensure_once(resource: Resource) -> None:
 def changed(resource: Resource, broker: Parts) -> tuple[Settings, dict[str, str]]:
     """Whose settings a resource names, and what they would be."""
     settings = settings_of(broker, resource.resource_type, resource.resource_name)
-    given = dict(settings.given)
+    given = dict(settings.stored)
     for config in resource.configs:
         name = settings.properties.aliases.get(config.name, config.name)
         if config.config_operation == DELETE:
@@ -98,8 +98,8 @@ def operate(settings: Settings, name: str, operation: int, value: str) -> str:
             f"{name} is no list but a {prop.type.value}: it can be set, not appended to or subtracted from"
         )
     parts = [part.strip() for part in value.split(",")]
-    before = prop.format(settings.value(name))
-    kept = before.split(",") if before else []
+    before = settings.stored[name] if name in settings.stored else prop.format(settings.value(name))
+    kept = [part.strip() for part in before.split(",")] if before else []
     if operation == APPEND:
         return ",".join(kept + [part for part in parts if part not in kept])
     return ",".join(part for part in kept if part not in parts)

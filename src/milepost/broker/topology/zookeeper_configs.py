@@ -101,7 +101,9 @@ class ZooKeeperQuotas:
         path = stored_settings.quota_path(entity)
 
         def change() -> Steps[bool]:
-            configs = (yield from stored_settings.read([path])).get(path, {})
+            configs = (yield from stored_settings.read([path])).get(path)
+            if configs is None:
+                return False  # a node that makes no sense: what else is in it would be lost
             for key, value in changes.items():
                 if value is None:
                     configs.pop(key, None)

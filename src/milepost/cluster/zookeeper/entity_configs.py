@@ -26,10 +26,10 @@ KINDS = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
 class Stored(NamedTuple):
-    """Everything there is: settings by topic, by broker ("" for all), and quotas."""
+    """Everything there is: settings by topic, by broker ("" for all), and quotas. None for a node that makes no sense."""
 
-    topics: dict[str, dict[str, str]]
-    brokers: dict[str, dict[str, str]]
+    topics: dict[str, dict[str, str] | None]
+    brokers: dict[str, dict[str, str] | None]
     quotas: list[dict[str, Any]]
 
 
@@ -62,8 +62,8 @@ def read_all() -> Steps[Stored]:
     found = yield from read([f"topics/{name}" for name in topics] + [f"brokers/{name}" for name in brokers])
     quotas = yield from read_quotas()
     return Stored(
-        {name: found.get(f"topics/{name}", {}) for name in topics},
-        {(ALL_BROKERS if name == DEFAULT else name): found.get(f"brokers/{name}", {}) for name in brokers},
+        {name: found.get(f"topics/{name}") for name in topics},
+        {(ALL_BROKERS if name == DEFAULT else name): found.get(f"brokers/{name}") for name in brokers},
         quotas,
     )
 
