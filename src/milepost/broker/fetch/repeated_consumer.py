@@ -4,7 +4,7 @@ answered without a message for each of them.
     in a session    the epoch goes on, and some of the session's partitions are named with new offsets, or none
     without one     some of the partitions that were named before, in any order, with new offsets
 
-The first one is taken apart the plain way (`apis/fetch`), which also says whether the client may read: what is known here are the
+The first one is taken apart the plain way (`requests/fetch`), which also says whether the client may read: what is known here are the
 partitions that it made. What differs is how requests and answers are read and written (`protocol/consumer_frames`); partitions are read,
 waited for and counted by the same `ConsumerFetch`, and the session decides what an answer names.
 
