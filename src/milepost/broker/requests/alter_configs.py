@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 33
 Resource = AlterConfigsRequest.Resource
 
 

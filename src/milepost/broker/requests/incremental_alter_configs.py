@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 44
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Resource = IncrementalAlterConfigsRequest.Resource
 

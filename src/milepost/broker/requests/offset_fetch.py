@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 9
-
 
 def handle(request: OffsetFetchRequest, context: Context) -> Work[OffsetFetchResponse]:
     request.groups = list({group.group_id: group for group in request.groups}.values())
