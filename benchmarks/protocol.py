@@ -11,7 +11,7 @@ from typing import Any
 
 from common import batch_of, best, table
 
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import APIS, BY_NAME
 from milepost.protocol.connection import FrameReader
 from milepost.protocol.headers import read_request_header
@@ -89,7 +89,7 @@ def message_rows() -> list[tuple[str, str, str]]:
         frame = frames.encode_request(PRODUCE, version, 7, "client-1", produce_request())
         header = read_request_header(frame[4:])
         body = frame[4:]
-        decode = compiled.request_decoder(PRODUCE, version)
+        decode = generated.request_decoder(PRODUCE, version)
         row(f"Produce {version} request, 1 partition: body", lambda d=decode, b=body, h=header: d(b, h.body), 20_000)
         row(f"Produce {version} request: frame, header, body", lambda f=frame: request_walk(reader, f), 20_000)
         response = produce_response()
@@ -109,13 +109,13 @@ def message_rows() -> list[tuple[str, str, str]]:
 def first_use_rows() -> list[tuple[str, str, str]]:
     made = []
     for api in APIS:
-        compiled.class_named(f"{api.name}Request")
+        generated.class_named(f"{api.name}Request")
         for version in range(api.known[0], api.known[1] + 1):
             for make in (
-                compiled.request_decoder,
-                compiled.request_encoder,
-                compiled.response_decoder,
-                compiled.response_encoder,
+                generated.request_decoder,
+                generated.request_encoder,
+                generated.response_decoder,
+                generated.response_encoder,
             ):
                 start = time.perf_counter()
                 make(api.key, version)

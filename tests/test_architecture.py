@@ -15,7 +15,7 @@ NAME = re.compile(r"`\(?(\w+)\)?`")
 def contract() -> list[list[str]]:
     """The layers of the import-linter contract, from the top, without those that are not there yet."""
     (layers,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    named = [[name.strip(" ()") for name in layer.split(":")] for layer in layers["layers"]]
+    named = [[name.strip(" ()") for name in layer.split("|")] for layer in layers["layers"]]
     present = [[name for name in layer if (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()] for layer in named]
     return [layer for layer in present if layer]
 

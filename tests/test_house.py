@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,18 @@ def test_no_tracked_file_names_a_package_host_or_a_directory_of_one_machine():
             if match := FORBIDDEN.search(line):
                 found.append(f"{relative(path)}:{number}: {match.group()}")
     assert not found, "\n".join(found)
+
+
+def test_makefile_compiles_anew_after_a_change_of_a_compiled_module_or_its_header():
+    (wildcard,) = re.findall(r"^KERNEL := \$\(wildcard (.*)\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    sources = [f"src/{name.replace('.', '/')}.py" for name in _build.COMPILED]
+    assert sorted(wildcard.split()) == sorted(["src/milepost/codec/octets.pxd", *sources])
+
+
+def test_mypy_looks_past_the_compiled_modules_and_no_others():
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    (modules,) = [override["module"] for override in overrides if override.get("ignore_errors")]
+    assert sorted(modules) == sorted(_build.COMPILED)
 
 
 def test_constraints_are_names_and_versions_only():

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.attached import AttachedBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from tests.golden_log.golden_case import digests
 
 SECONDS = 60

@@ -13,7 +13,7 @@ import pytest
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.files import Disk
 from tests.broker.wire import Wire
 

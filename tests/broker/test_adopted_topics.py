@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.errors import KafkaStorage
 from milepost.log.retention import delete_old_segments
 from milepost.topic_partition import TopicPartition as Name

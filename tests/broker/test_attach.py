@@ -15,7 +15,7 @@ import milepost
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.kinds.attached import AttachedBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.client.admin import create_topic
 from milepost.client.cluster import Cluster
 from milepost.clock import ManualClock

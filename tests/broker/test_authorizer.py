@@ -15,7 +15,7 @@ from milepost.broker.dispatch import Dispatcher, module_name, served_apis
 from milepost.broker.guards import GUARDS, UNGUARDED
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.kinds.zookeeper import served_apis as cluster_apis
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.protocol.apis import Api
 from milepost.protocol.messages import (
     AlterClientQuotasRequest,

@@ -10,7 +10,7 @@ import pytest
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.kinds.attached import AttachedBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.errors import DirectoryLocked, PortUnavailable
 from milepost.protocol.messages import CreateTopicsRequest, FindCoordinatorRequest, MetadataRequest
 from tests.broker.conftest import SETTINGS

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from milepost.cluster.local.cluster import LocalCluster
-from milepost.cluster.local.record import read_record, write_record
+from milepost.cluster.local.manifest import read_record, write_record
 from milepost.errors import KafkaStorage
 from tests.cli.programs import milepost
 from tests.waiting import PROCESS_PATIENCE, until

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from milepost.cluster.local.record import read_record
+from milepost.cluster.local.manifest import read_record
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 LINE = re.compile(r"^\$ milepost (.+)$", re.MULTILINE)

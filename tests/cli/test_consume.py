@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.client.cluster import Cluster
 from milepost.client.producer import Producer
 from tests.cli.running import run
@@ -119,7 +119,7 @@ def test_topic_and_partition_that_are_not_there(ask, topic):
 
 def test_committed_records_only(golden, tmp_path):
     from milepost.broker.kinds.alone import AloneBroker
-    from milepost.broker.life import Life
+    from milepost.broker.lifecycle import Life
 
     directory = golden("transactions/kafka-3.9.1", tmp_path) / "logdir"
     settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0", "log.retention.ms": "-1"}

@@ -11,7 +11,7 @@ import pytest
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.kinds.attached import AttachedBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.log.open import open_log
 from tests.cli.running import Ran, run
 from tests.inspect.logs import batch

@@ -8,7 +8,7 @@ import pytest
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.client.cluster import Cluster
 from milepost.client.connection import Connection
 from milepost.client.retrying import Retries

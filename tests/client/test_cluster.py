@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.client.addresses import Address
 from milepost.client.cluster import Cluster
 from milepost.client.metadata import Node

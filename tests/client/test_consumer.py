@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.client.cluster import Cluster
 from milepost.client.consumer import Consumer
 from milepost.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED

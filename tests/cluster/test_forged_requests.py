@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from milepost.broker.inter_broker import KEYS
 from milepost.log.directory.partition_metadata import topic_id_bytes
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import BY_KEY
 from milepost.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -180,7 +180,7 @@ def test_whoever_says_that_it_is_another_broker(cluster, controller, leader, epo
 )
 def test_every_version_of_what_brokers_send(cluster, key, version):
     assert key in KEYS
-    message = filled(compiled.class_named(BY_KEY[key].name + "Request"), version, 2, False)
+    message = filled(generated.class_named(BY_KEY[key].name + "Request"), version, 2, False)
     with wire_to(cluster, 1) as wire:
         codes = [code for _, code in error_codes(wire.ask(message, version))]
     assert codes and set(codes) == {31}

@@ -10,7 +10,7 @@ from milepost.cluster.isr_proposals import AlterPartitionProposals, ZnodeProposa
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.registration import make_nodes, make_path
 from milepost.cluster.zookeeper.session import Runner
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.replica.leadership import LeaderState
 from milepost.topic_partition import TopicPartition
 from tests.cluster.zookeeper.lossy_session import ANSWERED, UNSENT, LossySession
@@ -49,8 +49,8 @@ def proposed(protocol: str) -> tuple[int, Any]:
     state = LeaderState(5, frozenset({1, 2}), (1, 2, 3), 7)
     changer.propose(Log(), state, frozenset({1, 2, 3}), {2: -1, 3: 33}, lambda confirmed: None)  # type: ignore[arg-type]
     sent: list[Any] = []
-    compiled.request_encoder(56, link.version)(link.request, sent.append)
-    return link.version, compiled.request_decoder(56, link.version)(b"".join(sent), 0)[0].topics[0]
+    generated.request_encoder(56, link.version)(link.request, sent.append)
+    return link.version, generated.request_decoder(56, link.version)(b"".join(sent), 0)[0].topics[0]
 
 
 def test_broker_epochs_are_told_since_3_5():

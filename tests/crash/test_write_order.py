@@ -5,7 +5,8 @@ Cheaper and clearer than to hope that some crash shows what was forgotten.
     W-1  an append is answered when its bytes are in the kernel
     W-3  data synced, then the names of new files, and only then a checkpoint that speaks of them
     W-4  small files are replaced: temporary file, fsync, rename, sync of the directory
-    W-5  a new segment's name is durable before anything is appended to it
+    W-5  a new segment's name is durable before the next segment is made, and before the recovery point passes into it; without side
+         threads, as in these workloads, before anything is appended to it
     W-6  retention: new start published, then renames, then, later, removals
     W-7  truncation: the log is cut and synced before the epoch file follows
     W-8  the marker of a clean stop comes last, and goes first

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.clock import ManualClock
 from milepost.errors import MilepostError
 from milepost.net.channel import Channel
-from milepost.protocol import compiled, frames, headers
+from milepost.protocol import frames, generated, headers
 from milepost.protocol.apis import API_VERSIONS, PRODUCE
 from milepost.protocol.message import Message
 
@@ -203,7 +203,7 @@ class DrivenBroker:
             version = 0
         try:
             correlation_id, start = headers.read_response_header(answer, header.api_key, version)
-            response, end = compiled.response_decoder(header.api_key, version)(answer, start)
+            response, end = generated.response_decoder(header.api_key, version)(answer, start)
         except MilepostError as error:
             raise Finding(f"the answer does not decode: {error}\n{told(frame)}\nanswer {answer[:2000].hex()}") from error
         if correlation_id != header.correlation_id or end != len(answer):
@@ -232,7 +232,7 @@ class DrivenBroker:
     def judge_health(self) -> None:
         """The broker answers another client."""
         link = Link(self)
-        link.send(frames.encode_request(3, 12, 7, "health", compiled.class_named("MetadataRequest")(topics=[])))
+        link.send(frames.encode_request(3, 12, 7, "health", generated.class_named("MetadataRequest")(topics=[])))
         answer = link.answer()
         if answer is None or frames.decode_response(3, 12, answer)[0] != 7:
             raise Finding("another client is not answered any more")

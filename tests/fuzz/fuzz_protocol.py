@@ -16,7 +16,7 @@ from tests.fuzz.coverage_guided import fuzz
 
 with atheris.instrument_imports(include=["milepost"]):
     from milepost.errors import MalformedMessage, UnsupportedVersion
-    from milepost.protocol import compiled, frames
+    from milepost.protocol import frames, generated
     from milepost.protocol.apis import APIS, BY_KEY
     from milepost.protocol.connection import FrameReader
     from milepost.protocol.headers import read_request_header
@@ -28,9 +28,9 @@ MAX_SIZE = 1 << 12
 def codec(key: int, version: int, kind: str) -> tuple[Any, Any]:
     """Decoder and encoder; they are generated, so atheris does not see them at import."""
     if kind == "request":
-        pair = compiled.request_decoder(key, version), compiled.request_encoder(key, version)
+        pair = generated.request_decoder(key, version), generated.request_encoder(key, version)
     else:
-        pair = compiled.response_decoder(key, version), compiled.response_encoder(key, version)
+        pair = generated.response_decoder(key, version), generated.response_encoder(key, version)
     for function in pair:
         atheris.instrument_func(function)
     return pair

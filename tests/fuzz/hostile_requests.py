@@ -15,7 +15,7 @@ import random
 from typing import Any
 
 from milepost.errors import MilepostError
-from milepost.protocol import compiled, frames, headers
+from milepost.protocol import frames, generated, headers
 from milepost.protocol.apis import BY_KEY
 from milepost.protocol.message import Message
 from milepost.protocol.schema import NUMBERS, Field
@@ -53,7 +53,7 @@ class Requests:
         self._fact = self._facts.some()
         recorded = recordings().get((key, version))
         if recorded and rng.random() < 0.3:
-            body = compiled.request_decoder(key, version)(rng.choice(recorded), 0)[0]
+            body = generated.request_decoder(key, version)(rng.choice(recorded), 0)[0]
             self._adapt(body, version)
         else:
             body = self.message(key, version)
@@ -67,7 +67,7 @@ class Requests:
         return header + self.rng.randbytes(self.rng.randrange(80))
 
     def message(self, key: int, version: int) -> Any:
-        return self._struct(compiled.class_named(BY_KEY[key].name + "Request"), version)
+        return self._struct(generated.class_named(BY_KEY[key].name + "Request"), version)
 
     def _struct(self, cls: type[Any], version: int) -> Any:
         fields = [field for field in cls._schema.fields if field.exists_in(version)]

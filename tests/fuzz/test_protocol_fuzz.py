@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from milepost.errors import MalformedMessage, UnsupportedVersion
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.connection import FrameReader
 from milepost.protocol.headers import read_request_header
 from tests.fuzz.coverage_guided import needs_atheris, run_target
@@ -39,8 +39,8 @@ def recorded() -> list[WireMessage]:
 
 def decode_and_encode(key: int, version: int, kind: str, data: bytes, start: int = 0) -> Any:
     """The message in `data`, or None when it was refused; anything but the documented error fails the test."""
-    decoder = (compiled.request_decoder if kind == "request" else compiled.response_decoder)(key, version)
-    encoder = (compiled.request_encoder if kind == "request" else compiled.response_encoder)(key, version)
+    decoder = (generated.request_decoder if kind == "request" else generated.response_decoder)(key, version)
+    encoder = (generated.request_encoder if kind == "request" else generated.response_encoder)(key, version)
     try:
         message, end = decoder(data, start)
     except MalformedMessage as error:
@@ -87,7 +87,7 @@ def test_random_messages_of_every_kind_with_damage():
     rng = random.Random(4)
     for key, version, kind in every_message():
         pieces: list[Any] = []
-        encoder = compiled.request_encoder if kind == "request" else compiled.response_encoder
+        encoder = generated.request_encoder if kind == "request" else generated.response_encoder
         encoder(key, version)(random_message(key, version, kind, rng), pieces.append)
         body = bytearray(b"".join(pieces))
         for _ in range(4):
@@ -139,7 +139,7 @@ def test_random_streams(pieces):
 def test_quarter_megabyte_of_one_byte_is_done_with_soon(filling):
     data = filling * (1 << 18)
     for key, version, kind in every_message():
-        decoder = (compiled.request_decoder if kind == "request" else compiled.response_decoder)(key, version)
+        decoder = (generated.request_decoder if kind == "request" else generated.response_decoder)(key, version)
         start = time.thread_time()
         with contextlib.suppress(MalformedMessage):
             decoder(data, 0)

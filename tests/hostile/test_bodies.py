@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from milepost.broker.dispatch import served_apis
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.messages import MetadataRequest
 from milepost.protocol.schema import Field
 from tests.fuzz.broker_run import served_versions, started
@@ -156,7 +156,7 @@ def filled(cls: type[Any], version: int, times: int, is_null: bool) -> Any:
 @pytest.mark.parametrize("is_null", [False, True], ids=["empty", "null"])
 def test_every_api_with_empty_lists(driven, is_null):
     for key, version in served_versions():
-        message = filled(compiled.class_named(served_apis()[key].name + "Request"), version, 0, is_null)
+        message = filled(generated.class_named(served_apis()[key].name + "Request"), version, 0, is_null)
         answer = driven.feed(frames.encode_request(key, version, 7, "empty", message)[4:])
         # A produce request of acks 0 and nothing in it is fine, and is not answered.
         assert answer is not None or (key == 0 and driven.connection.is_open), (key, version)
@@ -164,7 +164,7 @@ def test_every_api_with_empty_lists(driven, is_null):
 
 def test_every_api_with_repeats(driven):
     for key, version in served_versions():
-        message = filled(compiled.class_named(served_apis()[key].name + "Request"), version, 3, False)
+        message = filled(generated.class_named(served_apis()[key].name + "Request"), version, 3, False)
         answer = driven.feed(frames.encode_request(key, version, 7, "repeats", message)[4:])
         if answer is None:
             assert key == 0, (key, version)  # acks 0 and records that are none: closed on
@@ -177,7 +177,7 @@ def test_what_grows_with_every_repeat_is_answered_once_or_refused(driven):
     for key in (1, 2, 3, 9, 15, 32, 61, 65, 69):
         api = served_apis()[key]
         for version in api.served:
-            cls = compiled.class_named(api.name + "Request")
+            cls = generated.class_named(api.name + "Request")
             message = filled(cls, version, 1, False)
             for field in cls._schema.fields:
                 found = getattr(message, field.name)

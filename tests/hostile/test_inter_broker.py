@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from milepost.broker.inter_broker import KEYS
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
-from milepost.protocol import compiled, frames
+from milepost.broker.lifecycle import Life
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -44,7 +44,7 @@ KRAFT = [52, 53, 54, 59, 62, 63, 70, 73, 80, 82]
 
 @pytest.mark.parametrize(("key", "version"), MATRIX)
 def test_inter_broker_request_is_refused(broker, key, version):
-    message = filled(compiled.class_named(BY_KEY[key].name + "Request"), version, 2, False)
+    message = filled(generated.class_named(BY_KEY[key].name + "Request"), version, 2, False)
     with broker.wire() as wire:
         codes = [code for _, code in error_codes(wire.ask(message, version))]
     assert codes and set(codes) == {31}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from milepost.broker.dispatch import served_apis
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -67,7 +67,7 @@ def test_names_that_are_no_topic(broker):
         for key, api in served_apis().items():
             version = 3 if api.name == "AddPartitionsToTxn" else api.served[1]
             for name in NO_TOPICS:
-                answer = wire.ask(named(compiled.class_named(api.name + "Request"), version, name), version)
+                answer = wire.ask(named(generated.class_named(api.name + "Request"), version, name), version)
                 assert all(code != -1 for _, code in error_codes(answer)), (key, name)
         for name in NO_TOPICS:
             (topic,) = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name)]), 12).topics

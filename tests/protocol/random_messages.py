@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import APIS
 from milepost.protocol.schema import Field
 
@@ -23,7 +23,7 @@ def every_message() -> Iterator[tuple[int, int, str]]:
 
 def random_message(key: int, version: int, kind: str, rng: random.Random, *, tame: bool = False) -> Any:
     """`tame`: only values that mean something, for readers that make times and error names of them."""
-    cls = compiled.class_named(compiled.api_of(key, version).name + kind.capitalize())
+    cls = generated.class_named(generated.api_of(key, version).name + kind.capitalize())
     return _struct(cls, version, rng, tame)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from milepost.errors import InvalidRequest, MalformedMessage, UnsupportedVersion
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import APIS
 from milepost.protocol.messages import FetchRequest, ListTransactionsResponse, MetadataRequest, ProduceRequest
 
@@ -19,7 +19,7 @@ METADATA, PRODUCE, FETCH = 3, 0, 1
 
 
 def refusal(key: int, version: int, body: str | bytes, kind: str = "request") -> str:
-    decoder = compiled.request_decoder if kind == "request" else compiled.response_decoder
+    decoder = generated.request_decoder if kind == "request" else generated.response_decoder
     data = bytes.fromhex(body) if isinstance(body, str) else body
     with pytest.raises(MalformedMessage) as caught:
         decoder(key, version)(data, 0)
@@ -31,7 +31,7 @@ PRODUCE_9 = "00 ffff 00007530 02 0274 02 00000000 04616263 00 00 00"
 
 
 def test_sound_body():
-    body, end = compiled.request_decoder(PRODUCE, 9)(bytes.fromhex(PRODUCE_9), 0)
+    body, end = generated.request_decoder(PRODUCE, 9)(bytes.fromhex(PRODUCE_9), 0)
     assert end == 22
     assert body == ProduceRequest(
         acks=-1,
@@ -46,7 +46,7 @@ def test_sound_body():
 
 def test_records_are_a_view_of_the_frame():
     frame = bytearray.fromhex(PRODUCE_9)
-    body, _ = compiled.request_decoder(PRODUCE, 9)(frame, 0)
+    body, _ = generated.request_decoder(PRODUCE, 9)(frame, 0)
     records = body.topic_data[0].partition_data[0].records
     frame[16] = ord("X")
     assert bytes(records) == b"Xbc"
@@ -54,7 +54,7 @@ def test_records_are_a_view_of_the_frame():
 
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_any_buffer_will_do_and_the_body_may_start_anywhere(buffer):
-    body, end = compiled.request_decoder(PRODUCE, 9)(buffer(b"12345" + bytes.fromhex(PRODUCE_9)), 5)
+    body, end = generated.request_decoder(PRODUCE, 9)(buffer(b"12345" + bytes.fromhex(PRODUCE_9)), 5)
     assert end == 27
     assert body.topic_data[0].name == "t"
 
@@ -170,30 +170,30 @@ def test_damage_in_a_response_is_named_too():
 
 def test_refusal_is_an_invalid_request_on_the_wire():
     with pytest.raises(InvalidRequest) as caught:
-        compiled.request_decoder(METADATA, 12)(b"", 0)
+        generated.request_decoder(METADATA, 12)(b"", 0)
     assert caught.value.code == 42
     assert caught.value.__cause__ is None
 
 
 def test_unknown_api_and_version_are_sentences():
     with pytest.raises(UnsupportedVersion, match=r"^there is no API with key 999 here$") as caught:
-        compiled.request_decoder(999, 0)
+        generated.request_decoder(999, 0)
     assert caught.value.code == 35
     with pytest.raises(UnsupportedVersion, match=r"^Produce \(key 0\) has versions 0 to 13 here, not 14$"):
-        compiled.request_decoder(PRODUCE, 14)
+        generated.request_decoder(PRODUCE, 14)
     with pytest.raises(UnsupportedVersion, match=r"not -1$"):
-        compiled.response_encoder(PRODUCE, -1)
+        generated.response_encoder(PRODUCE, -1)
 
 
 def test_unknown_tagged_fields_are_kept_and_written_again():
     # An empty Metadata 12 request with tags 3 and 7, and its one topic with tag 200.
     frame = bytes.fromhex("02" + "00" * 16 + "0274 01 c801 02 abcd" + "01 01" + "02 03 00 07 03 010203")
-    body, end = compiled.request_decoder(METADATA, 12)(frame, 0)
+    body, end = generated.request_decoder(METADATA, 12)(frame, 0)
     assert end == len(frame)
     assert body.unknown_tags.hex() == "03000703010203"
     assert body.topics[0].unknown_tags.hex() == "c80102abcd"
     pieces: list[bytes] = []
-    compiled.request_encoder(METADATA, 12)(body, pieces.append)
+    generated.request_encoder(METADATA, 12)(body, pieces.append)
     assert b"".join(pieces) == frame
 
 
@@ -201,17 +201,17 @@ def test_unknown_tag_between_known_ones_is_written_in_its_place():
     # Fetch 15: cluster_id (tag 0) "c", replica_state (tag 1), unknown tag 9.
     tags = "03 00 02 0263 01 0d 00000005 0000000000000007 00 09 01 ff"
     frame = bytes.fromhex("00" * 21 + "01 01 01" + tags)
-    body, end = compiled.request_decoder(FETCH, 15)(frame, 0)
+    body, end = generated.request_decoder(FETCH, 15)(frame, 0)
     assert end == len(frame)
     assert body.cluster_id == "c"
     assert body.replica_state == FetchRequest.ReplicaState(replica_id=5, replica_epoch=7)
     pieces: list[bytes] = []
-    compiled.request_encoder(FETCH, 15)(body, pieces.append)
+    generated.request_encoder(FETCH, 15)(body, pieces.append)
     assert b"".join(pieces) == frame
 
 
 def test_bytes_behind_the_body_are_left_to_the_caller():
-    body, end = compiled.request_decoder(METADATA, 12)(bytes.fromhex("01 01 01 00 abcdef"), 0)
+    body, end = generated.request_decoder(METADATA, 12)(bytes.fromhex("01 01 01 00 abcdef"), 0)
     assert (body, end) == (MetadataRequest(topics=[], include_topic_authorized_operations=True), 4)
 
 
@@ -226,7 +226,7 @@ def test_request_of_more_elements_than_allowed_is_refused_before_they_are_made()
         + bytes([1]) * allowed
         + bytes(2)
     )
-    body, _ = compiled.request_decoder(15, 5)(frame, 0)
+    body, _ = generated.request_decoder(15, 5)(frame, 0)
     assert len(body.groups) == allowed
 
 
@@ -244,7 +244,7 @@ def test_numbers_in_arrays_are_elements_too():
         return bytes(1) + struct.pack(">i", 1) + bytes(2) + struct.pack(">i", count) + bytes(4 * count) + bytes(4)
 
     assert "makes more elements than one message may have" in refusal(43, 1, frame(100_000))
-    body, _ = compiled.request_decoder(43, 1)(frame(99_999), 0)
+    body, _ = generated.request_decoder(43, 1)(frame(99_999), 0)
     assert len(body.topic_partitions[0].partitions) == 99_999
 
 
@@ -255,15 +255,15 @@ def test_tagged_fields_that_nobody_knows_are_elements_too():
         return bytes([count + 1 & 0x7F | 0x80, count + 1 >> 7]) + topic * count + bytes(3)
 
     assert "makes more elements than one message may have" in refusal(METADATA, 12, frame(1000))
-    body, _ = compiled.request_decoder(METADATA, 12)(frame(900), 0)
+    body, _ = generated.request_decoder(METADATA, 12)(frame(900), 0)
     assert len(body.topics[899].unknown_tags) == 200
 
 
 def test_answer_may_have_more_elements_than_a_request():
     states = [""] * 120_000
     pieces: list[bytes] = []
-    compiled.response_encoder(66, 2)(ListTransactionsResponse(unknown_state_filters=states), pieces.append)
-    read, _ = compiled.response_decoder(66, 2)(b"".join(pieces), 0)
+    generated.response_encoder(66, 2)(ListTransactionsResponse(unknown_state_filters=states), pieces.append)
+    read, _ = generated.response_decoder(66, 2)(b"".join(pieces), 0)
     assert read.unknown_state_filters == states
 
 
@@ -300,8 +300,8 @@ def crowded(cls: Any, version: int, count: int) -> Iterator[Any]:
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 def test_memory_of_a_request_full_of_small_elements_stays_under_fifty_times_its_size(api):
     for version in {api.known[0], api.known[1]}:
-        encode, decode = compiled.request_encoder(api.key, version), compiled.request_decoder(api.key, version)
-        for message in crowded(compiled.class_named(f"{api.name}Request"), version, 300):
+        encode, decode = generated.request_encoder(api.key, version), generated.request_decoder(api.key, version)
+        for message in crowded(generated.class_named(f"{api.name}Request"), version, 300):
             pieces: list[bytes] = []
             encode(message, pieces.append)
             frame = b"".join(pieces)
@@ -317,7 +317,7 @@ def test_memory_of_a_request_full_of_small_elements_stays_under_fifty_times_its_
 
 def test_length_that_lies_allocates_nothing():
     frame = bytes.fromhex("00 ffff 00007530 02 0274 02 00000000 ffffffff07") + bytes(100)
-    compiled.request_decoder(PRODUCE, 9)
+    generated.request_decoder(PRODUCE, 9)
     tracemalloc.start()
     try:
         refusal(PRODUCE, 9, frame)
@@ -329,7 +329,7 @@ def test_length_that_lies_allocates_nothing():
 
 def test_megabyte_of_ff_is_refused_at_its_fifth_byte():
     frame = b"\xff" * (1 << 20)
-    decoder = compiled.request_decoder(METADATA, 12)
+    decoder = generated.request_decoder(METADATA, 12)
     start = time.thread_time()
     for _ in range(10):
         with pytest.raises(MalformedMessage):
@@ -344,7 +344,7 @@ def test_unknown_tags_of_a_large_frame_are_kept_in_linear_time():
     rest = b"".join(bytes([0x80 | tag & 0x7F, tag >> 7, 0]) for tag in range(200, 1200))
     frame = bytes(25) + bytes.fromhex("010101") + bytes([0xE9, 0x07]) + bytes([5]) + sizes + bytes(big) + rest
     start = time.thread_time()
-    body, end = compiled.request_decoder(FETCH, 12)(frame, 0)
+    body, end = generated.request_decoder(FETCH, 12)(frame, 0)
     assert time.thread_time() - start < 1
     assert end == len(frame)
     assert len(body.unknown_tags) == 5 + big + 3000

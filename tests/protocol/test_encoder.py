@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.errors import InvalidArgument, TooManyElements, UnsupportedVersion
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import APIS, BY_KEY
 from milepost.protocol.headers import read_request_header
 from milepost.protocol.messages import (
@@ -29,7 +29,7 @@ from tests.protocol.random_messages import random_message
 
 
 def written(key: int, version: int, kind: str, body: Any) -> bytes:
-    encoder = compiled.request_encoder if kind == "request" else compiled.response_encoder
+    encoder = generated.request_encoder if kind == "request" else generated.response_encoder
     pieces: list[Any] = []
     encoder(key, version)(body, pieces.append)
     return b"".join(pieces)
@@ -40,7 +40,7 @@ def test_random_message_comes_back_as_it_was(key):
     rng = random.Random(key)
     for version in range(BY_KEY[key].known[0], BY_KEY[key].known[1] + 1):
         for kind in ("request", "response"):
-            decoder = (compiled.request_decoder if kind == "request" else compiled.response_decoder)(key, version)
+            decoder = (generated.request_decoder if kind == "request" else generated.response_decoder)(key, version)
             for _ in range(5):
                 message = random_message(key, version, kind, rng)
                 data = written(key, version, kind, message)
@@ -86,7 +86,7 @@ def outcome(work: Generator[None, None, Any]) -> Any:
 def test_message_of_defaults_can_be_written_in_every_version(api):
     for version in range(api.known[0], api.known[1] + 1):
         for kind in ("request", "response"):
-            assert written(api.key, version, kind, compiled.class_named(api.name + kind.capitalize())()) is not None
+            assert written(api.key, version, kind, generated.class_named(api.name + kind.capitalize())()) is not None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_records_are_passed_on_as_they_are():
     partition = FetchResponse.Response.Partition(records=stretch, aborted_transactions=None)
     answer = FetchResponse(responses=[FetchResponse.Response(topic="t", partitions=[partition])])
     pieces: list[Any] = []
-    compiled.response_encoder(1, 12)(answer, pieces.append)
+    generated.response_encoder(1, 12)(answer, pieces.append)
     (place,) = [index for index, piece in enumerate(pieces) if piece is stretch]
     assert pieces[place - 1].hex() == "f1a204"  # 70,001
 

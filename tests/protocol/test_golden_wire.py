@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, CONTROLLED_SHUTDOWN
 from milepost.protocol.headers import read_request_header, read_response_header
 from tests.golden_wire_fixture import WireMessage, all_messages, api_key, examples, members, messages, recordings
@@ -17,7 +17,7 @@ RECORDINGS = [(archive, path) for archive in ("clients", "interbroker") for path
 
 
 def decode(message: WireMessage) -> tuple[Any, int]:
-    decoder = compiled.request_decoder if message.kind == "request" else compiled.response_decoder
+    decoder = generated.request_decoder if message.kind == "request" else generated.response_decoder
     return decoder(message.api_key, message.body_version)(message.frame, message.body_start)
 
 
@@ -38,7 +38,7 @@ def test_recorded_body_is_read_as_kafka_reads_it_and_written_to_the_same_bytes(a
         body, end = decode(message)
         assert end == len(message.frame)
         assert as_kafka_json(body, message.body_version) == expectation(message)
-        encoder = compiled.request_encoder if message.kind == "request" else compiled.response_encoder
+        encoder = generated.request_encoder if message.kind == "request" else generated.response_encoder
         pieces: list[Any] = []
         encoder(message.api_key, message.body_version)(body, pieces.append)
         assert b"".join(pieces) == message.frame[message.body_start :]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import APIS, BY_KEY, Api
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.schema import Field, Struct
@@ -106,11 +106,11 @@ def test_every_version_has_the_fields_that_kio_has_and_its_bytes_come_back_from_
     for version in versions(BY_KEY[key]):
         for kind in ("request", "response"):
             cls = kio_class(key, version, kind)
-            ours = compiled.class_named(BY_KEY[key].name + kind.capitalize())
+            ours = generated.class_named(BY_KEY[key].name + kind.capitalize())
             assert our_layout(ours._schema, version) == kio_layout(cls), f"{kind} {version}"
             assert_same_defaults(ours, cls, version)
-            encode = (compiled.request_encoder if kind == "request" else compiled.response_encoder)(key, version)
-            decode = (compiled.request_decoder if kind == "request" else compiled.response_decoder)(key, version)
+            encode = (generated.request_encoder if kind == "request" else generated.response_encoder)(key, version)
+            decode = (generated.request_decoder if kind == "request" else generated.response_decoder)(key, version)
             for _ in range(3):
                 message = random_message(key, version, kind, rng, tame=True)
                 pieces: list[Any] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.protocol import compiled, messages, stubs
+from milepost.protocol import generated, messages, stubs
 from milepost.protocol.messages import (
     ConsumerGroupDescribeResponse,
     FetchRequest,
@@ -41,13 +41,13 @@ def test_tagged_struct_that_was_not_sent_is_none_and_a_plain_one_has_defaults():
 
 
 def test_field_of_another_version_reads_as_its_default():
-    body, _ = compiled.response_decoder(12, 0)(bytes.fromhex("001b"), 0)
+    body, _ = generated.response_decoder(12, 0)(bytes.fromhex("001b"), 0)
     assert body == HeartbeatResponse(error_code=27)
     assert body.throttle_time_ms == 0
 
 
 def test_decoded_message_can_be_added_to():
-    body, _ = compiled.request_decoder(3, 1)(bytes(4), 0)
+    body, _ = generated.request_decoder(3, 1)(bytes(4), 0)
     body.topics.append(MetadataRequest.Topic(name="t"))
     assert body.topics == [MetadataRequest.Topic(name="t")]
 

@@ -15,7 +15,7 @@ from milepost.errors import BrokerUnavailable, OffsetOutOfRange
 from milepost.log.log import Log
 from milepost.log.reading import Isolation
 from milepost.protocol import frames, headers
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.messages import (
     FetchResponse,
     ListOffsetsResponse,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from milepost.broker.ground import Ground
 from milepost.broker.kinds.zookeeper import Connections, ZooKeeperBroker
 from milepost.broker.produce.record_examiner import RecordExaminer
+from milepost.broker.runtime import Runtime
 from milepost.client.versions import api_of
 from milepost.config.broker import BrokerConfig
 from milepost.net.socket_server import ServerSettings
@@ -57,9 +57,9 @@ class NoHousekeeping:
     def stop(self) -> None: ...
 
 
-def ground(config: BrokerConfig, process: Process) -> Ground:
+def runtime(config: BrokerConfig, process: Process) -> Runtime:
     examiner = RecordExaminer(InTurn(), config.milepost_produce_max_decompressed_bytes)  # type: ignore[arg-type]
-    return Ground(NoServer(), process, NoHousekeeping(), examiner)  # type: ignore[arg-type]
+    return Runtime(NoServer(), process, NoHousekeeping(), examiner)  # type: ignore[arg-type]
 
 
 class Observed(NamedTuple):
@@ -132,7 +132,7 @@ class SimulatedBroker:
             clock=process,
             rng=self.world.random,
             disk=self.disk,
-            make_ground=lambda config, handle, logs: ground(config, process),
+            make_runtime=lambda config, handle, logs: runtime(config, process),
             connect=lambda broker: connections,
         )
         self._note_appends()

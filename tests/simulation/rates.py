@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.cluster.election import Term, guarded
+from milepost.cluster.controller_election import Term, guarded
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Get, Operation, Result, SetData, WatchEvent
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import LeaderAndIsrRequest, UpdateMetadataRequest
 from tests.checker.history import History
@@ -107,10 +107,10 @@ def measure_broker(count: int = 1000) -> tuple[float, float]:
     def timed(name: str, request: Any, handle: Callable[[Any, int], object]) -> float:
         key, version = BY_NAME[name].key, LATEST.leader_and_isr if name == "LeaderAndIsr" else LATEST.update_metadata
         pieces: list[bytes] = []
-        compiled.request_encoder(key, version)(request, pieces.append)
+        generated.request_encoder(key, version)(request, pieces.append)
         frame = b"".join(pieces)
         began = time.process_time()
-        handle(compiled.request_decoder(key, version)(frame, 0)[0], version)
+        handle(generated.request_decoder(key, version)(frame, 0)[0], version)
         return (time.process_time() - began) / count
 
     order(0, 1)

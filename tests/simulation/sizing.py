@@ -19,13 +19,13 @@ from typing import Any
 
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.controller_parts import ControllerSettings
-from milepost.cluster.election import Elected, elect
+from milepost.cluster.controller_election import Elected, elect
 from milepost.cluster.protocol_versions import LATEST
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Operation, Result, WatchEvent
 from milepost.cluster.zookeeper.session import Runner
 from milepost.log.directory.partition_metadata import topic_id_text
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import (
     LeaderAndIsrResponse,
@@ -89,7 +89,7 @@ class Town(SimulatedZooKeeper):
     def send(self, broker: BrokerInfo, request: Any, version: int, on_answer: Any, on_failure: Any, **options: Any) -> None:
         name = type(request).__name__.removesuffix("Request")
         pieces: list[bytes] = []
-        compiled.request_encoder(BY_NAME[name].key, version)(request, pieces.append)
+        generated.request_encoder(BY_NAME[name].key, version)(request, pieces.append)
         count = sum(len(topic.partition_states) for topic in request.topic_states)
         self.bill.requests[name] += 1
         self.bill.partitions[name] += count

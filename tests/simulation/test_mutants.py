@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from milepost.broker.fetch.follower import Follower
-from milepost.cluster import election, member
+from milepost.cluster import controller_election, member
 from milepost.cluster.controller import leader_elections, partition_store, producer_ids
 from milepost.cluster.controller.leader_elections import Choice
-from milepost.cluster.election import Elected, Term
+from milepost.cluster.controller_election import Elected, Term
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import ANY_VERSION, Check, Create, Exists, Multi, SetData
 from milepost.log.flushing import FlushableLog
@@ -69,15 +69,15 @@ def is_controller_in_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
 
     def elect(broker_id: int, now_ms: int, **options: Any) -> Any:
         yield [Exists(znodes.CONTROLLER, watch=True)]
-        current = yield from election.read_controller()
+        current = yield from controller_election.read_controller()
         if current is not None:
             return Elected(current)
-        epoch, version = yield from election.read_epoch()
+        epoch, version = yield from controller_election.read_epoch()
         if epoch == 0:
             yield [SetData(znodes.CONTROLLER_EPOCH, b"1", version)]
-        epoch, version = yield from election.read_epoch()
+        epoch, version = yield from controller_election.read_epoch()
         (made,) = yield [Create(znodes.CONTROLLER, znodes.controller(broker_id, now_ms, knows_kraft=True), ephemeral=True)]
-        return Elected(broker_id, Term(epoch, version)) if made.ok else Elected((yield from election.read_controller()))
+        return Elected(broker_id, Term(epoch, version)) if made.ok else Elected((yield from controller_election.read_controller()))
 
     patch.setattr(member, "elect", elect)
 
@@ -114,7 +114,7 @@ def decides_when_deposed(patch: pytest.MonkeyPatch) -> None:
     def guarded(term: Term, writes: Any) -> list[Multi]:
         return [Multi((Check(znodes.CONTROLLER_EPOCH, ANY_VERSION), write)) for write in writes]
 
-    patch.setattr(election, "guarded", guarded)
+    patch.setattr(controller_election, "guarded", guarded)
     patch.setattr(partition_store, "guarded", guarded)
     patch.setattr(producer_ids, "guarded", guarded)
 

@@ -9,10 +9,10 @@ import pytest
 
 from milepost.broker import dispatch
 from milepost.broker.fetch.follower import Follower
-from milepost.broker.fetch.repeated import RepeatedFollowerFetch
 from milepost.broker.fetch.repeated_consumer import RepeatedConsumerFetch
+from milepost.broker.fetch.repeated_follower import RepeatedFollowerFetch
 from milepost.broker.produce.frame_answers import FrameAnswer
-from milepost.protocol.fetch_frames import SINCE
+from milepost.protocol.follower_fetch_frames import SINCE
 from milepost.replica.fetcher import Fetcher
 from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition

@@ -1,1 +1,1 @@
-"""The broker: wiring, life cycle, and one file per request in `apis`."""
+"""The broker: wiring, life cycle, and one file per request in `requests`."""

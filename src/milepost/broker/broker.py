@@ -1,7 +1,7 @@
 """What every broker is made of, whatever its kind, and what they all do alike.
 
 A kind (`kinds/alone`, `kinds/zookeeper`, `kinds/attached`) adds what depends on its cluster. It makes all its parts in its `__init__`:
-then listeners are bound, directories locked and logs loaded. Nothing is read before the broker begins to live (`life`).
+then listeners are bound, directories locked and logs loaded. Nothing is read before the broker begins to live (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from milepost.broker.authorizer import Authorizer
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch.session_cache import FetchSessions
-from milepost.broker.ground import MakeGround, sockets
+from milepost.broker.runtime import MakeRuntime, sockets
 from milepost.cluster.view import ClusterView
 from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import parse_listener
@@ -85,7 +85,7 @@ class Broker:
         authorizer: Authorizer,
         served: Mapping[int, Api],
         cluster_parts: ClusterParts | None = None,
-        make_ground: MakeGround = sockets,
+        make_runtime: MakeRuntime = sockets,
     ):
         self.static_config = config
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -101,7 +101,7 @@ class Broker:
             config.milepost_fetch_session_cache_partitions,
         )
         self.request_metrics = RequestMetricsTable()
-        self.server, self.loop, self.maintenance, self.record_examiner = make_ground(config, self.dispatcher.handle, logs)
+        self.server, self.loop, self.maintenance, self.record_examiner = make_runtime(config, self.dispatcher.handle, logs)
         self.metrics_endpoint: MetricsEndpoint | None = None
         if config.milepost_metrics_port is not None:
             with self.abandoned_if_it_fails():

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.config.broker import BrokerConfig
 from milepost.errors import InvalidArgument
 from milepost.files.temporary import TemporaryDirectory

@@ -13,7 +13,7 @@ from typing import Any
 from milepost.broker.exclusive_gate import GatedLoop
 from milepost.errors import MilepostError
 from milepost.net.event_loop import EventLoop
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.replica.metadata import BrokerInfo
 from milepost.replica.peers import Peers

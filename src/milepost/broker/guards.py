@@ -4,7 +4,7 @@ A request whose every resource is denied is answered here. Of one with some that
 is added to its answer (`Context.refused`), so that handlers know of none of this. Where the answer has room for a sentence, it says why.
 
 Not asked yet: who may read (UNGUARDED), and who may do what between brokers, which is decided by the proof of a connection
-(`inter_broker`). A new API has to be put into one of these tables before it is served.
+(`inter_broker`). A new API for clients has to be put into one of these tables before it is served.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ GUARDS: dict[str, Guard] = {
     ),
 }
 
-# Those that change nothing, or only what is in memory.
+# Not asked: reading, and what an attached broker keeps in memory only.
 UNGUARDED = frozenset(
     [
         "ApiVersions",

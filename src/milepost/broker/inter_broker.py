@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Any
 
 from milepost.codec.buffer import Buffer
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import BY_KEY
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.headers import RequestHeader
@@ -51,7 +51,7 @@ REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 def refusal(header: RequestHeader, frame: Buffer) -> Any:
     """The answer to a request of one of `KEYS`. Of what is refused as a whole nothing is read."""
-    response: Any = compiled.class_named(f"{BY_KEY[header.api_key].name}Response")
+    response: Any = generated.class_named(f"{BY_KEY[header.api_key].name}Response")
     if header.api_key in CODE_AT_THE_TOP:
         return response(error_code=REFUSED)
     # Requests and responses of these have the same shape: topics by id, partitions by number.

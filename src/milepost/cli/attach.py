@@ -34,7 +34,7 @@ def command(directories: tuple[str, ...], port: int | None, properties: dict[str
     """
     # Here and not at the top: `milepost attach --help` needs no broker.
     from milepost.broker.kinds.attached import AttachedBroker
-    from milepost.broker.life import Life
+    from milepost.broker.lifecycle import Life
 
     # What recovery has to say is printed below, once.
     log_to_second_stream(logging.INFO if verbose else logging.ERROR)

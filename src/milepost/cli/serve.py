@@ -26,7 +26,7 @@ from milepost.files import Disk, read_file
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.broker.life import Life
+    from milepost.broker.lifecycle import Life
 
 logger = logging.getLogger("milepost.cli")
 
@@ -41,7 +41,7 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
     """Run a broker: any Kafka client can produce to it and consume from it."""
     # Here and not at the top: `milepost serve --help` needs no broker.
     from milepost.broker.idle_collection import IdleCollection
-    from milepost.broker.life import Life
+    from milepost.broker.lifecycle import Life
     from milepost.log.load_report import summary
 
     log_to_second_stream(logging.INFO if verbose else logging.WARNING)

@@ -33,7 +33,7 @@ from milepost.net.event_loop import READ, WRITE, EventLoop, Timer
 from milepost.protocol.apis import Versions
 from milepost.protocol.connection import DEFAULT_MAX_SIZE, ClientConnection
 from milepost.protocol.error_codes import error_name
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 

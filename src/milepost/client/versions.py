@@ -13,8 +13,8 @@ from milepost.client.addresses import Address
 from milepost.errors import RequestFailed, UnsupportedVersion
 from milepost.protocol.apis import API_VERSIONS, BY_KEY, BY_NAME, Api, Versions
 from milepost.protocol.error_codes import ErrorCode, error_name
-from milepost.protocol.fetch_frames import KEY as FETCH
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import KEY as FETCH
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.protocol.messages import ApiVersionsRequest
 

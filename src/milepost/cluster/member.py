@@ -26,8 +26,8 @@ from milepost.cluster import registration
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
+from milepost.cluster.controller_election import ControllerMoved, Elected, Term, elect, read_controller, resign
 from milepost.cluster.controller_metadata import ControllerMetadata
-from milepost.cluster.election import ControllerMoved, Elected, Term, elect, read_controller, resign
 from milepost.cluster.registration import BrokerIdTaken
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent

@@ -1,7 +1,7 @@
 """The operations milepost asks of a file system, on raw descriptors.
 
 There is no buffered writer here: a write that returned is in the kernel and survives the death of the process
-(rule W-1). A write either completes or raises; the caller then cuts the file back to its last good length.
+(W-1 in `tests/crash/test_write_order.py`). A write either completes or raises; the caller then cuts the file back to its last good length.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def read_file(disk: Disk, path: str, max_size: int = 256 << 20) -> bytes:
 
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """Put `data` in place of the file so that a crash leaves the old content or the new one (rule W-4)."""
+    """Put `data` in place of the file so that a crash leaves the old content or the new one (W-4 in `tests/crash/test_write_order.py`)."""
     temporary = path + ".tmp"
     write_file(disk, temporary, data, sync=True)
     disk.rename(temporary, path)

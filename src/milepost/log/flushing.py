@@ -4,7 +4,8 @@
     flush_in_background   returns at once. One fsync of a log runs at a time; flushes asked for meanwhile share the next one
 
 A flush syncs the files of every segment between the recovery point and its end, then the directory, and only then moves the recovery
-point (W-3). An fsync that failed is never repeated: the kernel may have dropped the pages it could not write.
+point (W-3 in `tests/crash/test_write_order.py`). An fsync that failed is never repeated: the
+kernel may have dropped the pages it could not write.
 
 `flush.messages` asks for a flush before an append is answered. Where flushes run in the background, the append returns before its
 flush does: `is_flush_awaited` says so, and `when_flushed` calls back. Until then it is not acknowledged, and cannot be read.

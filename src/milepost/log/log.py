@@ -7,10 +7,10 @@ Four offsets describe it:
     end_offset       the next to be assigned
     recovery_point   the first not known to be on the medium: where recovery starts after a crash
 
-Order of writing (tests replay every crash that it allows): bytes are in the kernel before an append is answered
-(W-1); a new segment's name is durable before the first append into it (W-5); a checkpoint speaks only of what was
-synced before (W-3); the new start is published before old segments are renamed (W-6); after a cut the file is synced
-before the epoch file is (W-7).
+Order of writing (`tests/crash/test_write_order.py` names the rules W-1 to W-9; tests replay every crash that they allow): bytes
+are in the kernel before an append is answered (W-1); a new segment's name is durable before the next segment is made, and before
+the recovery point passes into it (W-5); a checkpoint speaks only of what was synced before (W-3); the new start is published
+before old segments are renamed (W-6); after a cut the file is synced before the epoch file is (W-7).
 
 One thread owns a log. An error of the disk fails the operation; when the log can no longer vouch for its end it marks
 itself as failed and tells its owner, who takes the whole directory offline.

@@ -11,7 +11,7 @@ segment may go, the log rolls first, so that its end offset has a segment to liv
 segment, and all behind it, from being deleted by time: as in Kafka.
 
 `Log.delete_segments` does the deleting: the new log start is published, files are renamed to `.deleted`, and removed after
-`file.delete.delay.ms` (rule W-6).
+`file.delete.delay.ms` (W-6 in `tests/crash/test_write_order.py`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from milepost.codec.buffer import Buffer
 from milepost.errors import MalformedMessage
 from milepost.protocol import frames
 from milepost.protocol.apis import API_VERSIONS
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 
 DEFAULT_MAX_SIZE = 100 << 20
 """Kafka's default of `socket.request.max.bytes`."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from milepost.codec.buffer import Buffer
 from milepost.errors import InvalidArgument
-from milepost.protocol import compiled, headers
+from milepost.protocol import generated, headers
 from milepost.protocol.headers import RequestHeader
 
 MAX_FRAME = 2**31 - 1
@@ -30,23 +30,23 @@ _SIZE = struct.Struct(">i")
 
 def decode_request(header: RequestHeader, frame: Buffer) -> tuple[Any, int]:
     """The body, and how many bytes are left behind it."""
-    body, end = compiled.request_decoder(header.api_key, header.api_version)(frame, header.body)
+    body, end = generated.request_decoder(header.api_key, header.api_version)(frame, header.body)
     return body, len(frame) - end
 
 
 def decode_short_request(header: RequestHeader, frame: Buffer) -> Any:
     """The body, unless it has so many elements that it should be decoded piece by piece: TooManyElements."""
-    return compiled.request_decoder(header.api_key, header.api_version)(frame, header.body, SHORT_ELEMENTS)[0]
+    return generated.request_decoder(header.api_key, header.api_version)(frame, header.body, SHORT_ELEMENTS)[0]
 
 
 def decoding_request(header: RequestHeader, frame: Buffer) -> Generator[None, None, Any]:
     """The body, piece by piece."""
-    body, _ = yield from compiled.sliced_request_decoder(header.api_key, header.api_version)(frame, header.body)
+    body, _ = yield from generated.sliced_request_decoder(header.api_key, header.api_version)(frame, header.body)
     return body
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
-    encode = compiled.request_encoder(key, version)
+    encode = generated.request_encoder(key, version)
     pieces = [headers.request_header(key, version, correlation_id, client_id)]
     encode(body, pieces.append)
     return _joined(pieces)
@@ -54,7 +54,7 @@ def encode_request(key: int, version: int, correlation_id: int, client_id: str |
 
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id, and the body."""
-    decode = compiled.response_decoder(key, version)
+    decode = generated.response_decoder(key, version)
     correlation_id, start = headers.read_response_header(frame, key, version)
     return correlation_id, decode(frame, start)[0]
 
@@ -78,7 +78,7 @@ def gathering_response(key: int, version: int, correlation_id: int, body: Any) -
     """The same, piece by piece."""
     pieces = [headers.response_header(key, version, correlation_id)]
     gathered: list[Any] = []
-    for _ in compiled.sliced_response_encoder(key, version)(body, pieces.append):
+    for _ in generated.sliced_response_encoder(key, version)(body, pieces.append):
         if len(pieces) > MOST_PIECES:
             gathered += _joined_bytes(pieces)
             pieces.clear()
@@ -88,7 +88,7 @@ def gathering_response(key: int, version: int, correlation_id: int, body: Any) -
 
 
 def _response_pieces(key: int, version: int, correlation_id: int, body: Any) -> list[Any]:
-    encode = compiled.response_encoder(key, version)
+    encode = generated.response_encoder(key, version)
     pieces = [headers.response_header(key, version, correlation_id)]
     encode(body, pieces.append)
     return pieces

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.message import Message
 
 
 def __getattr__(name: str) -> type[Message]:
     try:
-        cls = compiled.class_named(name)
+        cls = generated.class_named(name)
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no message {name!r}") from None
     globals()[name] = cls

@@ -4,7 +4,7 @@ Every length is compared with the bytes that are left before anything is made of
 multiple of its own size:
 
     string            at most 32,767 bytes, as in Kafka
-    array             count x smallest element <= bytes left, and a limit on the elements of one message (`compiled`)
+    array             count x smallest element <= bytes left, and a limit on the elements of one message (`generated`)
     tagged fields     count x 2 <= bytes left, at most MAX_TAGS to a struct, tags rising, content exactly as long as it says
     unsigned varint   5 bytes, 32 bits; Kafka drops bits above those silently, we refuse them
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milepost.protocol import compiled
+from milepost.protocol import generated
 from milepost.protocol.apis import APIS
 from milepost.protocol.schema import Field, Struct
 
@@ -36,7 +36,7 @@ def stub() -> str:
 def schemas() -> Iterator[Struct]:
     for api in APIS:
         for kind in ("Request", "Response"):
-            yield compiled.class_named(api.name + kind)._schema
+            yield generated.class_named(api.name + kind)._schema
 
 
 def class_lines(schema: Struct, indent: str) -> Iterator[str]:

@@ -19,8 +19,8 @@ from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
 from milepost.loop import Timer, Timers
 from milepost.protocol.error_codes import ErrorCode, error_name
-from milepost.protocol.fetch_frames import SINCE as REPEATED_SINCE
-from milepost.protocol.fetch_frames import RepeatedAnswer, RepeatedFetch
+from milepost.protocol.follower_fetch_frames import SINCE as REPEATED_SINCE
+from milepost.protocol.follower_fetch_frames import RepeatedAnswer, RepeatedFetch
 from milepost.protocol.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from milepost.replica.fetch_session import FetchSession, Position
 from milepost.replica.following import Following

@@ -20,7 +20,7 @@ from milepost.client.addresses import Address
 from milepost.client.loop_connection import LoopConnection
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.net.event_loop import EventLoop
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.replica.broker_proof import BrokerProof
 from milepost.replica.metadata import BrokerInfo

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from milepost.errors import MilepostError
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.protocol.message import Message
 from milepost.replica.metadata import BrokerInfo
 

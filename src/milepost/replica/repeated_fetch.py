@@ -6,14 +6,14 @@
               other partitions is looked at again after `LOOK_MS`, and at once when one comes, goes or has to wait
 
 That saves a follower that keeps up most of its work between two fetches, and the more so the more partitions it follows. The leader's end
-is `broker/fetch/repeated`.
+is `broker/fetch/repeated_follower`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from milepost.protocol.fetch_frames import RepeatedFetch
+from milepost.protocol.follower_fetch_frames import RepeatedFetch
 from milepost.replica.fetch_session import Position
 from milepost.replica.following import Following
 from milepost.topic_partition import TopicPartition

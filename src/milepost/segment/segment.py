@@ -83,7 +83,7 @@ class Segment:
         suffix: str = "",
         sync: bool = True,
     ) -> Segment:
-        """A new, empty segment. Its name is durable before anybody appends to it (rule W-5), unless the caller syncs it himself."""
+        """A new, empty segment. Its name is durable, unless the caller syncs it later (W-5 in `tests/crash/test_write_order.py`)."""
         for kind in names.SEGMENT_SUFFIXES:
             remove_file(pool.disk, f"{directory}/{names.file_name(base_offset, kind)}{suffix}")
         segment = cls(pool, directory, base_offset, config, clock, rng, suffix=suffix)

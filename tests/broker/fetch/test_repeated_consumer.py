@@ -13,7 +13,7 @@ from milepost.broker.fetch import partition_read
 from milepost.broker.fetch.consumer import Consumer
 from milepost.broker.guards import GUARDS, EachElement
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.log.log import Log
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.protocol import frames

@@ -14,7 +14,7 @@ import pytest
 
 from milepost.broker.fetch.repeated_consumer import RepeatedConsumerFetch
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.metrics.topic_metrics import BY_TOPIC
 from milepost.protocol import frames
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest

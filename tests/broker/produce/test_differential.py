@@ -14,7 +14,7 @@ import pytest
 
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.broker.produce import handler
 from milepost.clock import ManualClock
 from milepost.codec.compression import Codec

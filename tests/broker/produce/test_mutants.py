@@ -16,7 +16,7 @@ from milepost.broker import dispatch
 from milepost.broker.authorizer import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.broker.produce import frame_answers, frames, handler
 from milepost.codec.compression import Codec
 from milepost.log.producer_state.producers import ProducerStateManager

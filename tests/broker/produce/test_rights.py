@@ -6,7 +6,7 @@ import pytest
 
 from milepost.broker.authorizer import Operation
 from milepost.broker.kinds.alone import AloneBroker
-from milepost.broker.life import Life
+from milepost.broker.lifecycle import Life
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from tests.broker.attaching import attached

@@ -9,7 +9,7 @@ from typing import Any
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
-from milepost.cluster.election import Elected, elect
+from milepost.cluster.controller_election import Elected, elect
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Operation, Result, WatchEvent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from milepost.cluster.election import Elected, Term, elect
+from milepost.cluster.controller_election import Elected, Term, elect
 from milepost.cluster.zookeeper.operations import (
     Check,
     Children,

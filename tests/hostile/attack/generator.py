@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 from milepost.codec.compression import Codec
-from milepost.protocol import compiled, frames
+from milepost.protocol import frames, generated
 from milepost.protocol.apis import Api
 from milepost.protocol.message import Message
 from milepost.protocol.schema import Field
@@ -47,7 +47,7 @@ class Attack:
 
 
 def attacks(api: Api, version: int, world: World) -> Iterator[Attack]:
-    cls = compiled.class_named(f"{api.name}Request")
+    cls = generated.class_named(f"{api.name}Request")
     maker = Maker(api, version, cls, world)
     yield maker.attack("", "plain", lambda: [maker.frame(Vocabulary(world))])
     for path, field in fields_of(cls, version):

@@ -4,9 +4,9 @@ answered without a message for each of them.
     in a session    the epoch goes on, and some of the session's partitions are named with new offsets, or none
     without one     some of the partitions that were named before, in any order, with new offsets
 
-The first one is taken apart the plain way (`apis/fetch`), which also says whether the client may read: what is known here are the
-partitions that it made. What differs is how requests and answers are read and written (`protocol/consumer_frames`); partitions are read,
-waited for and counted by the same `ConsumerFetch`, and the session decides what an answer names.
+The first one is taken apart the plain way (`requests/fetch`), which also says whether the client may read: what is known here are the
+partitions that it made. What differs is how requests and answers are read and written (`protocol/consumer_fetch_frames`); partitions are
+read, waited for and counted by the same `ConsumerFetch`, and the session decides what an answer names.
 
 Whatever is unusual goes the plain way, before anything was touched: another session epoch, a session that was changed by another request,
 a partition that is not known or is named twice. An answer with an error, or with a replica to read from instead, is put together
@@ -24,7 +24,14 @@ from milepost.broker.fetch.partition_read import FetchPartition, Result, offsets
 from milepost.broker.fetch.session_cache import Answer, Session, responding
 from milepost.broker.slices import at_once
 from milepost.log.reading import Isolation
-from milepost.protocol.consumer_frames import NO_SESSION, Answered, Asked, ConsumerAnswerFrame, ConsumerFetchFrame, OtherFrame
+from milepost.protocol.consumer_fetch_frames import (
+    NO_SESSION,
+    Answered,
+    Asked,
+    ConsumerAnswerFrame,
+    ConsumerFetchFrame,
+    OtherFrame,
+)
 from milepost.protocol.messages import FetchRequest
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ directories: a directory that was never used gets it on the first start, one tha
 Topics that are found in a directory and that nobody has written down were Kafka's. Their records are there, but not what Kafka keeps
 elsewhere, in ZooKeeper or in its own log of metadata:
 
-    settings       how long records stay is not known, so they stay: `retention.ms` and `retention.bytes` are -1 until they are set,
-                   them. Internal topics get the settings that their coordinators need: they are compacted.
+    settings       how long records stay is not known, so they stay: `retention.ms` and `retention.bytes` are -1 until they are set.
+                   Internal topics get the settings that their coordinators need: they are compacted.
     producer ids   those that producers and transactional ids have are not given away again: a new producer with the id of an
                    old one would have its first batches taken for repetitions.
 """

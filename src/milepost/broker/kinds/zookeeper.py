@@ -3,7 +3,7 @@
 It is known to others from when its life begins: the session with ZooKeeper is begun then, and the broker registered, before anything is
 read. At the end what it leads is handed over (ControlledShutdown), then everything is closed, the session last.
 
-Its loop, session and network are sockets and a real ZooKeeper here, models of them in a simulation (`make_ground`, `connect`).
+Its loop, session and network are sockets and a real ZooKeeper here, models of them in a simulation (`make_runtime`, `connect`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from milepost.broker.dispatch import handled_apis
 from milepost.broker.exclusive_gate import GatedLoop
 from milepost.broker.features import GROUP_VERSION, TRANSACTION_VERSION
 from milepost.broker.gated_peers import GatedPeers
-from milepost.broker.ground import MakeGround, sockets
 from milepost.broker.internal_topics.coordinator_log import offsets_topic, transactions_topic
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.marker_sender import MarkerSender
+from milepost.broker.runtime import MakeRuntime, sockets
 from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topology import zookeeper
 from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
@@ -92,12 +92,12 @@ class ZooKeeperBroker(Broker):
         rng: random.Random | None = None,
         disk: Disk | None = None,
         authorizer: Authorizer = EVERYBODY,
-        make_ground: MakeGround = sockets,
+        make_runtime: MakeRuntime = sockets,
         connect: Callable[[ZooKeeperBroker], Connections] | None = None,
     ):
         given = configured(config)
         logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
-        super().__init__(given, logs, authorizer, served_apis(), self, make_ground)
+        super().__init__(given, logs, authorizer, served_apis(), self, make_runtime)
         with self.abandoned_if_it_fails():
             loop = self.loop
             self.node_id = configured_id(given)

@@ -3,7 +3,7 @@
 acks 0: no answer, and an error closes the connection so that the client notices; 1: an answer after the append; -1: when all in-sync
 replicas have it (`pending`), which on a single broker is the same moment. From version 13 topics come by id.
 
-The first batch of a transaction in a partition goes there by way of the transaction coordinator (`admission`).
+The first batch of a transaction in a partition goes there by way of the transaction coordinator (`transaction_verification`).
 
 A batch that is compressed, or will be, is looked into first; on another thread if that takes long (`record_examiner`).
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from milepost.broker.produce.admission import NO_GUARDS, admitted
 from milepost.broker.produce.partition_answers import (
     NOT_ANSWERED,
     PartitionData,
@@ -25,6 +24,7 @@ from milepost.broker.produce.partition_answers import (
     unacknowledged,
 )
 from milepost.broker.produce.pending import PendingProduce, has_to_wait
+from milepost.broker.produce.transaction_verification import NO_GUARDS, admitted
 from milepost.broker.slices import Work
 from milepost.codec.compression import Codec
 from milepost.errors import MilepostError, NotEnoughReplicas

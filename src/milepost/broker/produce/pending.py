@@ -1,4 +1,4 @@
-"""A produce request that was appended, until it may be answered. The only place where a producer's answer waits.
+"""Kafka's DelayedProduce: a produce request that was appended, until it may be answered.
 
     1  acks=all   until all in-sync replicas have what was appended, or the time that the request gave is over (REQUEST_TIMED_OUT)
     2  fsync      until what topics with `flush.messages` got is durable; or its log has failed (KAFKA_STORAGE_ERROR)

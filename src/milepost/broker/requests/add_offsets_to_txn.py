@@ -16,7 +16,6 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 25
 OFFSETS_TOPIC = "__consumer_offsets"
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 24
 Transaction = AddPartitionsToTxnRequest.Transaction
 TransactionResult = AddPartitionsToTxnResponse.ResultsByTransaction
 TopicResult = TransactionResult.TopicResult

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 67
-
 
 def handle(request: AllocateProducerIdsRequest, context: Context, broker: ClusterParts) -> AllocateProducerIdsResponse | None:
     controller = broker.controller

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 49
 Wanted = AlterClientQuotasRequest.Entry
 Answer = AlterClientQuotasResponse.Entry
 EntityParts = tuple[tuple[str, str | None], ...]

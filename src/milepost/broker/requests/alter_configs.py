@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.broker.configs.config_changes import changing_each
+from milepost.broker.configs.alter_configs import changing_each
 from milepost.broker.configs.config_resources import Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 33
 Resource = AlterConfigsRequest.Resource
 
 

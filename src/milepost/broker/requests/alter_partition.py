@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.cluster.controller.controller import Controller
 
-KEY = 56
 IDS_SINCE, EPOCHS_SINCE = 2, 3
 Topic = AlterPartitionResponse.Topic
 

@@ -18,7 +18,6 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 45
 FACTOR_SINCE = 1
 Response = AlterPartitionReassignmentsResponse.Response
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.log.manager import LogManager
 
-KEY = 34
 Result = AlterReplicaLogDirsResponse.Result
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.protocol.apis import Api
 
-KEY = 18
 NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

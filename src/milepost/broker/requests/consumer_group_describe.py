@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 69
-
 
 def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Work[ConsumerGroupDescribeResponse]:
     if not level_of(context.broker.cluster, GROUP_VERSION):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 68
-
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Work[ConsumerGroupHeartbeatResponse | None]:
     if not level_of(context.broker.cluster, GROUP_VERSION):

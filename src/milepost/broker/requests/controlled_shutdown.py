@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 7
 EPOCH_SINCE = 2
 Remaining = ControlledShutdownResponse.RemainingPartition
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
 
-KEY = 37
 Wanted = CreatePartitionsRequest.Topic
 Answer = CreatePartitionsResponse.Result
 

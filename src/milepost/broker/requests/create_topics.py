@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.parts import Parts
 
-KEY = 19
 NO_ID = bytes(16)
 RESERVED = "__cluster_metadata"
 Wanted = CreateTopicsRequest.Topic

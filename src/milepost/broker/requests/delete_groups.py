@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 42
-
 
 def handle(request: DeleteGroupsRequest, context: Context) -> Work[None]:
     return context.broker.groups.delete_groups(request, context.answer)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.replica.partition import Partition
 
-KEY = 21
 Wanted = DeleteRecordsRequest.Topic.Partition
 Answer = DeleteRecordsResponse.Topic.Partition
 

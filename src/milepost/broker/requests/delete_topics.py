@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.cluster.view import ClusterView, TopicState
 
-KEY = 20
 NO_ID = bytes(16)
 Wanted = DeleteTopicsRequest.Topic
 Answer = DeleteTopicsResponse.Response

@@ -14,7 +14,6 @@ from milepost.protocol.messages import DescribeClientQuotasRequest, DescribeClie
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 48
 Entry = DescribeClientQuotasResponse.Entry
 
 

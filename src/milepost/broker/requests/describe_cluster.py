@@ -15,7 +15,6 @@ from milepost.protocol.messages import DescribeClusterRequest, DescribeClusterRe
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 60
 BROKERS, CONTROLLERS = 1, 2
 
 

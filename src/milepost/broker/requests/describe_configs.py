@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 32
 MOST_REPEATS = 100
 MOST_BYTES = 24 << 20
 OVERHEAD = 4

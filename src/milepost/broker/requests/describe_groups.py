@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 15
-
 
 def handle(request: DescribeGroupsRequest, context: Context) -> Work[DescribeGroupsResponse]:
     request.groups = list(dict.fromkeys(request.groups))

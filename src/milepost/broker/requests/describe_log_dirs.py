@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from milepost.log.log import Log
     from milepost.log.manager import LogManager
 
-KEY = 35
 Result = DescribeLogDirsResponse.Result
 
 

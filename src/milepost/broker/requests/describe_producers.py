@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.log.producer_state.producer_entry import ProducerEntry
 
-KEY = 61
 TopicAnswer = DescribeProducersResponse.Topic
 PartitionAnswer = TopicAnswer.Partition
 Producer = PartitionAnswer.ActiveProducer

@@ -16,7 +16,6 @@ from milepost.protocol.messages import DescribeQuorumRequest, DescribeQuorumResp
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 55
 TOPIC = "__cluster_metadata"
 Topic = DescribeQuorumResponse.Topic
 Node = DescribeQuorumResponse.Node

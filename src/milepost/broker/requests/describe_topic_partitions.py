@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
-KEY = 75
 MAX_PARTITIONS = 2000
 Cursor = DescribeTopicPartitionsResponse.NextCursor
 Topic = DescribeTopicPartitionsResponse.Topic

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 65
 State = DescribeTransactionsResponse.TransactionState
 
 

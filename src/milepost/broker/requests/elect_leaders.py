@@ -19,7 +19,6 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 43
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE = 1
 Result = ElectLeadersResponse.ReplicaElectionResult

@@ -16,8 +16,6 @@ from milepost.protocol.messages import EndTxnRequest, EndTxnResponse
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 26
-
 
 def handle(request: EndTxnRequest, context: Context) -> None:
     def answered(answer: ProducerAnswer) -> None:

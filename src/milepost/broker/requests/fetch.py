@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.broker.slices import Work
 
-KEY = 1
-
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Work[FetchResponse | None] | None:
     if is_follower(request):

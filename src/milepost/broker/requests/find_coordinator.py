@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 10
 GROUP, TRANSACTION = 0, 1
 MANY_SINCE = 4
 

@@ -9,8 +9,6 @@ from milepost.protocol.messages import HeartbeatRequest, HeartbeatResponse
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 12
-
 
 def handle(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     return context.broker.groups.heartbeat(request)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.configs.config_changes import changing_each
+from milepost.broker.configs.alter_configs import changing_each
 from milepost.broker.configs.config_loggers import LoggerSettings
 from milepost.broker.configs.config_resources import LOGGER, Settings, ensure_value, settings_of
 from milepost.broker.topic_requests import repeated
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 44
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Resource = IncrementalAlterConfigsRequest.Resource
 

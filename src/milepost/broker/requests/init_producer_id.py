@@ -18,8 +18,6 @@ from milepost.record.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 22
-
 
 def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | None:
     known = Producer(request.producer_id, request.producer_epoch)

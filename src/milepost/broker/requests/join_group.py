@@ -10,8 +10,6 @@ from milepost.protocol.messages import JoinGroupRequest
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 11
-
 
 def handle(request: JoinGroupRequest, context: Context) -> None:
     client = Client(context.client_id, context.client_host)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 4
 EPOCH_SINCE = 2
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 13
-
 
 def handle(request: LeaveGroupRequest, context: Context) -> Work[LeaveGroupResponse]:
     return context.broker.groups.leave(request, context.version)

@@ -21,7 +21,6 @@ from milepost.protocol.messages import ListConfigResourcesRequest, ListConfigRes
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 74
 TYPES = (GROUP, CLIENT_METRICS, LOGGER, BROKER, TOPIC)
 Resource = ListConfigResourcesResponse.ConfigResource
 

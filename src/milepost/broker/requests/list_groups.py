@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 16
-
 
 def handle(request: ListGroupsRequest, context: Context) -> Work[ListGroupsResponse]:
     return context.broker.groups.list_groups(request)

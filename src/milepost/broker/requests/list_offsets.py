@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.replica.partition import Partition
 
-KEY = 2
 READ_COMMITTED = 1
 DEBUGGING = -2
 EPOCHS_SINCE = 4

@@ -11,7 +11,6 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 46
 Topic = ListPartitionReassignmentsResponse.Topic
 
 

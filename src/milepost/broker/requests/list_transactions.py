@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 66
 STATES = {state.kafka_name: state for state in TransactionState}
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.cluster.view import TopicState
 
-KEY = 3
 NO_ID = bytes(16)
 IDS_SINCE = 12  # 10 and 11 have the field, and Kafka refuses to look at it
 MOST_CREATED = 100

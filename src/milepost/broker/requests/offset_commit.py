@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 8
-
 
 def handle(request: OffsetCommitRequest, context: Context) -> Work[None]:
     yield from context.broker.groups.commit_offsets(request, context.version, context.answer)

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 47
-
 
 def handle(request: OffsetDeleteRequest, context: Context) -> Work[None]:
     return context.broker.groups.delete_offsets(request, context.answer)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 9
-
 
 def handle(request: OffsetFetchRequest, context: Context) -> Work[OffsetFetchResponse]:
     request.groups = list((yield from keyed(request.groups, attrgetter("group_id"))).values())

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.slices import Work
 
-KEY = 23
 Wanted = OffsetForLeaderEpochRequest.Topic.Partition
 Answer = OffsetForLeaderEpochResponse.Topic.Partition
 

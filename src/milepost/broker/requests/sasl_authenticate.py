@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 36
 logger = logging.getLogger("milepost.broker")
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 17
 PROOF = "proof"
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 5
 EPOCH_SINCE = 1
 
 

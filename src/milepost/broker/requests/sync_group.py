@@ -9,8 +9,6 @@ from milepost.protocol.messages import SyncGroupRequest
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 14
-
 
 def handle(request: SyncGroupRequest, context: Context) -> None:
     context.broker.groups.sync(request, context.version, context.answer)

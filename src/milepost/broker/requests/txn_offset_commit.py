@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from milepost.broker.context import Context
     from milepost.coordinator.interfaces import Work
 
-KEY = 28
 OFFSETS_TOPIC = "__consumer_offsets"
 
 

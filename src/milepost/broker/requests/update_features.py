@@ -17,8 +17,6 @@ from milepost.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResp
 if TYPE_CHECKING:
     from milepost.broker.context import Context
 
-KEY = 57
-
 
 def handle(request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     cluster, features = context.broker.cluster, context.broker.topology.features

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.context import Context
 
-KEY = 6
 EPOCH_SINCE = 5
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from milepost.coordinator.interfaces import Work
     from milepost.log.producer_state.producer_entry import ProducerEntry
 
-KEY = 27
 FIRST_COORDINATOR_EPOCH = 0
 Marker = WriteTxnMarkersRequest.Marker
 MarkerAnswer = WriteTxnMarkersResponse.Marker

@@ -1,1 +1,1 @@
-"""Where a broker stands among others: alone, in ZooKeeper's cluster, or over attached directories."""
+"""Where a broker stands among others: alone (also over attached directories), or in ZooKeeper's cluster."""

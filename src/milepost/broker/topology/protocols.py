@@ -10,7 +10,8 @@
     quotas         quotas of clients, stored
     topics         topics made, grown and deleted, their leaders elected, their partitions moved
 
-`alone`, `zookeeper` and `attached` implement them. What may take time is a `Work` (`slices`): alone it goes through at once.
+`alone` (also for attached directories) and `zookeeper` implement them. What may take time is a `Work` (`slices`):
+alone it goes through at once.
 """
 
 from __future__ import annotations

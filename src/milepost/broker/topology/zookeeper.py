@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.broker.features import InvalidUpdateVersion
-from milepost.broker.fetch import follower, repeated
+from milepost.broker.fetch import follower, repeated_follower
 from milepost.broker.fetch.follower import LeaderBroker
 from milepost.broker.fetch.replica_id import refuse_follower, replica_id_of
-from milepost.broker.internal_topics.transaction_verification import ask_coordinator
+from milepost.broker.internal_topics.remote_verification import ask_coordinator
 from milepost.broker.telemetry.replication_metrics import ClusterReplicationMetrics, Replicating
 from milepost.broker.topology.protocols import HERE, NO_LEADER, BrokersFetch, Coordinator, Node, PartitionState, Topology
 from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas
@@ -173,7 +173,7 @@ class FetchingFollowers:
         if not context.speaks_for(replica_id_of(request)):
             return refuse_follower(request, context.version)
         response = follower.answer(request, context, self._broker)
-        repeated.remember(request, context, self._broker)
+        repeated_follower.remember(request, context, self._broker)
         return response
 
 

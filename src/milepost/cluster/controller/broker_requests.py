@@ -28,7 +28,7 @@ EPOCH_DURING_DELETE = -2
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 OnResponse = Callable[[BrokerInfo, Any], object]
-"""A broker's answer: (broker id, response)."""
+"""A broker's answer: (broker, response)."""
 
 
 class BrokerRequests:

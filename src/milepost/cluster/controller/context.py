@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import Term
+from milepost.cluster.controller_election import Term
 from milepost.cluster.zookeeper.znodes import Assignment, PartitionState
 from milepost.replica.metadata import BrokerInfo
 from milepost.topic_partition import TopicPartition

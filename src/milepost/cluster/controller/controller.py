@@ -30,7 +30,7 @@ from milepost.cluster.controller.reassignment import Answer, Reassignment
 from milepost.cluster.controller.states import ReplicaStatus
 from milepost.cluster.controller.topic_changes import TopicChanges
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import Term, write_until_answered
+from milepost.cluster.controller_election import Term, write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
 from milepost.cluster.zookeeper.session import Runner, Session, Steps

@@ -10,7 +10,7 @@ from milepost.cluster.controller.broker_requests import BrokerRequests
 from milepost.cluster.controller.context import ControllerContext
 from milepost.cluster.controller.partition_states import PartitionStates
 from milepost.cluster.controller.replica_states import ReplicaStates
-from milepost.cluster.election import Term
+from milepost.cluster.controller_election import Term
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.loop import Timers
 from milepost.replica.peers import Peers

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.reassignment import Reassignment
-from milepost.cluster.election import write_until_answered
+from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete, Get
 from milepost.cluster.zookeeper.session import Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from milepost.cluster.election import Term, guarded, unguarded
+from milepost.cluster.controller_election import Term, guarded, unguarded
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps

@@ -6,7 +6,7 @@ read has it.
 
 from __future__ import annotations
 
-from milepost.cluster.election import Term, guarded, unguarded
+from milepost.cluster.controller_election import Term, guarded, unguarded
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps

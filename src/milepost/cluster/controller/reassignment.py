@@ -20,7 +20,7 @@ from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.election import write_until_answered
+from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
 from milepost.cluster.zookeeper.session import Steps

@@ -17,7 +17,7 @@ from typing import Any
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.election import write_until_answered
+from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
 from milepost.cluster.zookeeper.session import Steps

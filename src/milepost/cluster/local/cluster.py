@@ -1,6 +1,6 @@
 """A cluster on one machine: ZooKeeper and N brokers, each a process that outlives the one that started it.
 
-    DIR/cluster.json    which they are (`record`); with DIR they can be shown, stopped, killed and started again
+    DIR/cluster.json    which they are (`manifest`); with DIR they can be shown, stopped, killed and started again
     DIR/broker-1        the data of broker 1, and what it says in broker-1.log
     DIR/zookeeper       ZooKeeper's files, unless another one was named
 
@@ -23,9 +23,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from milepost.cluster.local.manifest import (
+    BrokerRecord,
+    ClusterRecord,
+    ZooKeeperRecord,
+    read_record,
+    restore_record,
+    write_record,
+)
 from milepost.cluster.local.ports import HOST, free_ports, held, is_free
 from milepost.cluster.local.process import begin
-from milepost.cluster.local.record import BrokerRecord, ClusterRecord, ZooKeeperRecord, read_record, restore_record, write_record
 from milepost.cluster.zookeeper.server import ZooKeeperServer
 from milepost.codec.text import counted
 from milepost.config.broker import BrokerConfig

@@ -22,8 +22,8 @@ from milepost.coordinator.classic.classic_records import group_error
 from milepost.coordinator.classic.joining import Join
 from milepost.coordinator.consumer.consumer_change import Change
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
-from milepost.coordinator.consumer.consumer_keeper import ConsumerGroupKeeper
 from milepost.coordinator.consumer.consumer_member import ConsumerMember, MemberState, Partitions, as_newcomer
+from milepost.coordinator.consumer.consumer_membership import ConsumerMembership
 from milepost.coordinator.group.migration import assignment_bytes, classic_metadata, protocols_of, subscription_in, with_ids
 from milepost.coordinator.interfaces import Client
 from milepost.protocol.error_codes import ErrorCode
@@ -40,9 +40,9 @@ from milepost.record.internal_topics.consumer_protocol import PROTOCOL_TYPE, Con
 
 
 class ClassicRequests:
-    def __init__(self, keeper: ConsumerGroupKeeper):
-        self.keeper = keeper
-        self.runtime = keeper.runtime
+    def __init__(self, membership: ConsumerMembership):
+        self.membership = membership
+        self.runtime = membership.runtime
 
     # Joining.
 
@@ -59,7 +59,7 @@ class ClassicRequests:
         known, error = self._find(group, join)
         if join.protocol_type != PROTOCOL_TYPE or subscription is None or not shares_protocol(group, join, known):
             error = error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        elif known is None and len(group.members) >= self.keeper.settings.max_size:
+        elif known is None and len(group.members) >= self.membership.settings.max_size:
             error = error or ErrorCode.GROUP_MAX_SIZE_REACHED
         if error:
             self._refuse(join, error)
@@ -109,11 +109,11 @@ class ClassicRequests:
         )
         owned = frozenset[tuple[bytes, int]]() if is_taking_over else self._owned(subscription, member)
         change = Change(group, self.runtime.now_ms())
-        self.keeper.take_in(change, known, member)
-        stepped = self.keeper.step(change, member_id, owned)
-        self.keeper.start_session(group, member_id)
-        self.keeper.has_rejoined(group, member_id)
-        self.keeper.expect_rejoin(group, stepped)
+        self.membership.take_in(change, known, member)
+        stepped = self.membership.step(change, member_id, owned)
+        self.membership.start_session(group, member_id)
+        self.membership.has_rejoined(group, member_id)
+        self.membership.expect_rejoin(group, stepped)
 
         def written(error_code: int) -> None:
             if error_code:
@@ -128,16 +128,16 @@ class ClassicRequests:
                 members=[],
             )
             self.runtime.outbox.put(join.answer, response)
-            if self.keeper.has_only_classic_members(group):
-                self.keeper.downgrade(group, (), lambda error_code: None)
+            if self.membership.has_only_classic_members(group):
+                self.membership.downgrade(group, (), lambda error_code: None)
 
-        self.keeper.write(change, written)
+        self.membership.write(change, written)
 
     def _owned(self, subscription: ConsumerProtocolSubscription, member: ConsumerMember) -> Partitions:
         """What it owned in another generation it has lost, and knows it."""
         if subscription.generation_id not in (-1, member.epoch):
             return frozenset()
-        return with_ids(subscription.owned_partitions, self.keeper.cluster)
+        return with_ids(subscription.owned_partitions, self.membership.cluster)
 
     # The rest.
 
@@ -160,18 +160,18 @@ class ClassicRequests:
             names = [name for name, _ in protocols_of(member)]
             if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, *names):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            elif self.keeper.is_behind(group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
-                self.keeper.expect_rejoin(group, member)
+            elif self.membership.is_behind(group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
+                self.membership.expect_rejoin(group, member)
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         if error or member is None:
             self.runtime.outbox.put(answer, SyncGroupResponse(error_code=error))
             return
-        self.keeper.start_session(group, member.member_id)
-        self.keeper.has_rejoined(group, member.member_id)
+        self.membership.start_session(group, member.member_id)
+        self.membership.has_rejoined(group, member.member_id)
         response = SyncGroupResponse(
             protocol_type=PROTOCOL_TYPE,
             protocol_name=protocols_of(member)[0][0],
-            assignment=assignment_bytes(member, self.keeper.cluster),
+            assignment=assignment_bytes(member, self.membership.cluster),
         )
         self.runtime.outbox.put(answer, response)
 
@@ -179,14 +179,14 @@ class ClassicRequests:
         member, error = self._validate(group, request.member_id, request.generation_id, request.group_instance_id)
         if error or member is None:
             return error
-        self.keeper.start_session(group, member.member_id)
+        self.membership.start_session(group, member.member_id)
         if not self._should_rejoin(group, member):
             return ErrorCode.NONE
-        self.keeper.expect_rejoin(group, member)
+        self.membership.expect_rejoin(group, member)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _should_rejoin(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
-        if member.state is MemberState.UNREVOKED_PARTITIONS or self.keeper.is_behind(group, member):
+        if member.state is MemberState.UNREVOKED_PARTITIONS or self.membership.is_behind(group, member):
             return True
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
@@ -214,7 +214,7 @@ class ClassicRequests:
                 )
             )
         if gone:
-            self.keeper.remove(group, gone.values(), "left")
+            self.membership.remove(group, gone.values(), "left")
         return results
 
 

@@ -21,8 +21,8 @@ from milepost.coordinator.consumer.consumer_change import Change
 from milepost.coordinator.consumer.consumer_describe import describing_groups
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_heartbeat import Refused
-from milepost.coordinator.consumer.consumer_keeper import ConsumerGroupKeeper, stop
 from milepost.coordinator.consumer.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState, Partitions, by_topic
+from milepost.coordinator.consumer.consumer_membership import ConsumerMembership, stop
 from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSettings
 from milepost.coordinator.consumer.consumer_targets import ClusterTopics, resolving_patterns
 from milepost.coordinator.consumer.found_topics import FoundTopics
@@ -61,13 +61,13 @@ class ConsumerGroups:
         self.runtime = coordinator.runtime
         self.cluster = cluster
         self.settings = settings or ConsumerGroupSettings()
-        self.keeper = ConsumerGroupKeeper(self.registry, cluster, self.settings)
+        self.membership = ConsumerMembership(self.registry, cluster, self.settings)
         self.found_topics = FoundTopics(cluster)
-        self._classic = ClassicRequests(self.keeper)
+        self._classic = ClassicRequests(self.membership)
 
     def use_settings(self, settings: ConsumerGroupSettings) -> None:
         """Of all groups that have none of their own."""
-        self.settings = self.keeper.settings = settings
+        self.settings = self.membership.settings = settings
 
     def use_config(self, group_id: str, config: GroupConfig | None) -> None:
         """What is set for one group, or nothing any more."""
@@ -79,7 +79,7 @@ class ConsumerGroups:
                 heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
                 assignment_interval_ms=config.consumer_assignment_interval_ms,
             )
-        self.keeper.use_settings(group_id, own)
+        self.membership.use_settings(group_id, own)
 
     def describe(self, request: ConsumerGroupDescribeRequest) -> Work[ConsumerGroupDescribeResponse]:
         return describing_groups(request, self.registry, self.cluster, self.settings.assignors)
@@ -143,9 +143,9 @@ class ConsumerGroups:
         if member.topic_regex and (known is None or known.topic_regex != member.topic_regex):
             self._take_found(group, member.topic_regex, found)
         self._put_in_place(group, replaced)
-        self.keeper.take_in(change, known, member)
-        stepped = self.keeper.step(change, member_id, owned)
-        self.keeper.start_session(group, member_id)
+        self.membership.take_in(change, known, member)
+        stepped = self.membership.step(change, member_id, owned)
+        self.membership.start_session(group, member_id)
         is_behind = request.member_epoch != member.epoch
         has_news = consumer_heartbeat.is_full(request) or is_behind or stepped.assigned != member.assigned
         response = self._response(group.group_id, stepped, stepped.assigned if has_news else None)
@@ -158,7 +158,7 @@ class ConsumerGroups:
             else:
                 self.runtime.outbox.put(answer, response)
 
-        self.keeper.write(change, written)
+        self.membership.write(change, written)
 
     def _begin(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Change, ClassicGroup | None]:
         """A change of the group, perhaps of a new one, and the classic group whose place it takes."""
@@ -185,14 +185,14 @@ class ConsumerGroups:
         if replaced is not None and not replaced.is_empty:
             for answer, response in self.registry.rebalancer.close(replaced, ErrorCode.REBALANCE_IN_PROGRESS):
                 self.runtime.outbox.put(answer, response)
-            self.keeper.tend(group)
+            self.membership.tend(group)
 
     def _take_back(self, group: ConsumerGroup, replaced: ClassicGroup | None) -> None:
         if self.registry.get(group.group_id) is not group:
             return
         self.registry.drop(group)
         if replaced is not None and replaced.members:
-            self.keeper.start_classic(revived(replaced, self.runtime.now_ms()), "its upgrade could not be written")
+            self.membership.start_classic(revived(replaced, self.runtime.now_ms()), "its upgrade could not be written")
         elif replaced is not None:
             self.registry.groups[group.group_id] = replaced
 
@@ -216,7 +216,7 @@ class ConsumerGroups:
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=self.keeper.settings_of(group_id).heartbeat_interval_ms,
+            heartbeat_interval_ms=self.membership.settings_of(group_id).heartbeat_interval_ms,
             assignment=assignment,
         )
 
@@ -240,9 +240,9 @@ class ConsumerGroups:
             stop(group.revocations, member.member_id)
             change = Change(group, self.runtime.now_ms())
             change.assignment(replace(member, epoch=STATIC_LEAVE_EPOCH, state=MemberState.STABLE, pending_revocation=frozenset()))
-            self.keeper.write(change, written)
+            self.membership.write(change, written)
         else:
-            self.keeper.remove(group, [member], "left", written)
+            self.membership.remove(group, [member], "left", written)
 
     # The log.
 
@@ -263,7 +263,7 @@ class ConsumerGroups:
     def loaded(self, partition: int) -> None:
         for group in self.registry.groups.values():
             if isinstance(group, ConsumerGroup) and self.runtime.partition_for(group.group_id) == partition:
-                self.keeper.tend(group)
+                self.membership.tend(group)
 
     def on_topics_changed(self) -> None:
         """Topics were made or deleted, or got partitions: every group looks again at its next heartbeat."""

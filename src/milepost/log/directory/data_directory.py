@@ -8,10 +8,10 @@
     log-start-offset-checkpoint         log starts above the first segment's base (records were deleted by request)
     replication-offset-checkpoint       the high watermark
     cleaner-offset-checkpoint           the first offset the cleaner has not cleaned
-    page_visits-0/ ...                  one directory per partition, see partition_name
+    page_visits-0/ ...                  one directory per partition, see partition_directory
 
-`open` locks first, then removes the marker and syncs that (W-8, W-9): from then on a crash is a crash. A damaged
-checkpoint is kept aside as `<name>.bad` and counts as empty: that costs work, and for log starts it brings records back
+`open` locks first, then removes the marker and syncs that (W-8, W-9 in `tests/crash/test_write_order.py`): from then on a crash is a
+crash. A damaged checkpoint is kept aside as `<name>.bad` and counts as empty: that costs work, and for log starts it brings records back
 that somebody deleted, but no record is lost. `close` writes the marker last.
 
 `peek` looks without owning: no lock, nothing is removed or written. For readers beside a running broker.

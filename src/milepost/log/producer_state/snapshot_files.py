@@ -39,7 +39,10 @@ class SnapshotFiles:
         return f"{self.directory}/{snapshot_name(offset)}"
 
     def write(self, offset: int, data: bytes) -> str:
-        """Put the snapshot at `offset` in place, whole or not at all (rule W-4); its path. `add` makes it known."""
+        """Put the snapshot at `offset` in place, whole or not at all; its path. `add` makes it known.
+
+        W-4 in `tests/crash/test_write_order.py`.
+        """
         path = self.path(offset)
         replace_file(self.disk, path, data)
         return path

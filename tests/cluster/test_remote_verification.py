@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.internal_topics.transaction_verification import ask_coordinator
+from milepost.broker.internal_topics.remote_verification import ask_coordinator
 from milepost.coordinator.transactions.transaction import Producer
 from milepost.coordinator.transactions.transaction_admission import Admission, answered_to_produce
 from milepost.errors import BrokerUnavailable

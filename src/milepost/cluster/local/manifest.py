@@ -1,4 +1,4 @@
-"""The record of a cluster on one machine, `DIR/cluster.json`: what was started, where, and how it is found again.
+"""The manifest of a cluster on one machine, `DIR/cluster.json`: what was started, where, and how it is found again.
 
     zookeeper    connect (HOST:PORT/chroot), port and process if it is our own
     brokers      for each its number, port and process, and whether it was killed

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from milepost.protocol import frames, headers
-from milepost.protocol.consumer_frames import KEY, Answered, ConsumerAnswerFrame, ConsumerFetchFrame, OtherFrame
+from milepost.protocol.consumer_fetch_frames import KEY, Answered, ConsumerAnswerFrame, ConsumerFetchFrame, OtherFrame
 from milepost.protocol.messages import FetchRequest, FetchResponse
 
 VERSIONS = range(4, 19)

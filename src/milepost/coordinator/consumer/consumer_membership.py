@@ -31,7 +31,7 @@ from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode, error_name
 
 
-class ConsumerGroupKeeper:
+class ConsumerMembership:
     def __init__(self, registry: Registry, cluster: ClusterTopics, settings: ConsumerGroupSettings):
         self.registry = registry
         self.runtime = registry.runtime

@@ -21,7 +21,7 @@ from milepost.net.request_channel import Handler
 from milepost.net.socket_server import ServerSettings, SocketServer
 
 
-class Ground(NamedTuple):
+class Runtime(NamedTuple):
     server: SocketServer
     loop: Loop
     """That of the server; with a pool of handlers whatever it runs is run in turn."""
@@ -29,10 +29,10 @@ class Ground(NamedTuple):
     record_examiner: RecordExaminer
 
 
-MakeGround = Callable[[BrokerConfig, Handler, LogManager], Ground]
+MakeRuntime = Callable[[BrokerConfig, Handler, LogManager], Runtime]
 
 
-def sockets(config: BrokerConfig, handle: Handler, logs: LogManager) -> Ground:
+def sockets(config: BrokerConfig, handle: Handler, logs: LogManager) -> Runtime:
     settings = server_settings(config)
     clients, control = listeners(config)
     gate = ExclusiveGate(config.control_plane_listener_name) if settings.pooled else None
@@ -41,7 +41,7 @@ def sockets(config: BrokerConfig, handle: Handler, logs: LogManager) -> Ground:
     loop: Loop = server.loop if gate is None else GatedLoop(server.loop, gate)
     maintenance = Maintenance(logs, loop)
     thread = SideThread("record-examiner", maintenance.inbox)
-    return Ground(server, loop, maintenance, RecordExaminer(thread, config.milepost_produce_max_decompressed_bytes))
+    return Runtime(server, loop, maintenance, RecordExaminer(thread, config.milepost_produce_max_decompressed_bytes))
 
 
 def listeners(config: BrokerConfig) -> tuple[list[Listener], Listener | None]:

@@ -1,7 +1,7 @@
 """Fetches that repeat: a request that differs from the one before only in its offsets is read and answered by template.
 
 The first ones of a kind are taken apart the plain way (`fetch/follower`). What differs here is how a request is read from its bytes and
-how records of one partition are written (`protocol/fetch_frames`), and that a fetch which waits keeps its place in the purgatory;
+how records of one partition are written (`protocol/follower_fetch_frames`), and that a fetch which waits keeps its place in the purgatory;
 partitions are read, errors told and bytes counted by the same `FollowerFetch`.
 
 A template belongs to one connection and is forgotten when something else is fetched on it.
@@ -18,7 +18,7 @@ from milepost.broker.fetch.partition_read import FetchPartition, Result, is_dive
 from milepost.broker.fetch.session_cache import Session
 from milepost.broker.slices import at_once
 from milepost.loop import Timer
-from milepost.protocol.fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
+from milepost.protocol.follower_fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
 
 if TYPE_CHECKING:

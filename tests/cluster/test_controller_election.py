@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cluster.election import ControllerMoved, Elected, Term, elect, guarded, resign, unguarded
+from milepost.cluster.controller_election import ControllerMoved, Elected, Term, elect, guarded, resign, unguarded
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Create, Delete, Error, Result, SetData, WatchEvent
 from milepost.cluster.zookeeper.session import Runner

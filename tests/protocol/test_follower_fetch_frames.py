@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.protocol import frames
-from milepost.protocol.fetch_frames import KEY, SINCE, FetchAnswerFrame, FetchFrame, RepeatedAnswer, RepeatedFetch
+from milepost.protocol.follower_fetch_frames import KEY, SINCE, FetchAnswerFrame, FetchFrame, RepeatedAnswer, RepeatedFetch
 from milepost.protocol.messages import FetchRequest, FetchResponse
 
 TOPIC_ID = bytes(range(16))
