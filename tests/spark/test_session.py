@@ -83,6 +83,14 @@ def modules_behind(first: str, then: str) -> list[str]:
 
 
 def test_importing_the_package_and_the_format_costs_next_to_nothing() -> None:
-    assert modules_behind("import importlib", "import milepost.spark") == ["milepost", "milepost.spark", "milepost.spark.names"]
+    found = modules_behind("import importlib", "import milepost.spark")
+    assert found == ["milepost", "milepost._version", "milepost.spark", "milepost.spark.names"]
     found = modules_behind("import pyspark.sql.datasource", "import pyspark_milepost")
-    assert found == ["milepost", "milepost.spark", "milepost.spark.names", "milepost.spark.source", "pyspark_milepost"]
+    assert found == [
+        "milepost",
+        "milepost._version",
+        "milepost.spark",
+        "milepost.spark.names",
+        "milepost.spark.source",
+        "pyspark_milepost",
+    ]

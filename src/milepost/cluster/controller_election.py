@@ -7,7 +7,7 @@
        earlier try was lost and we did win; else that one is the controller.
     5  When /controller goes or changes, every broker begins again at 1.
 
-The epoch's data version after the multi is the controller's key: each of its later writes is a multi that first checks that version
+The data version of /controller_epoch after the multi is the epoch znode version: each later write of the controller first checks it
 (`guarded`). When another controller was elected while this one was asleep, the version no longer matches, and nothing it writes
 takes effect.
 """
@@ -87,12 +87,12 @@ def read_epoch() -> Steps[tuple[int, int]]:
 
 
 def guarded(term: Term, writes: Sequence[Create | SetData | Delete]) -> list[Multi]:
-    """Each write in a multi of its own, behind a check of the controller's key."""
+    """Each write in a multi of its own, behind a check of the epoch znode version."""
     return [Multi((Check(znodes.CONTROLLER_EPOCH, term.epoch_version), write)) for write in writes]
 
 
 def unguarded(results: Sequence[Result]) -> list[Result]:
-    """The writes' own results out of those of `guarded`. Raises ControllerMoved when the key did not fit."""
+    """The writes' own results out of those of `guarded`. Raises ControllerMoved when the epoch znode version did not fit."""
     found = []
     for result in results:
         if result.ok:

@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The append of an ordinary batch in one go: what `append_as_leader` does for nearly every produce, step by step, spelled out; and
+"""The fast path of an append: what `append_as_leader`, the general path, does for nearly every produce, step by step, spelled out; and
 `append_as_follower` for most of what a follower that keeps up is sent.
 
-Ordinary is one whole batch of a client that goes as it is to the end of the active segment of a topic with ordinary settings, from a
+It takes one whole batch of a client that goes as it is to the end of the active segment of a topic without unusual settings, from a
 producer that counts on from its last batch or does not count, in no transaction or in one that is open in this log. Every check of the
-plain way is made; whatever the plain way would refuse, or do differently, is left to it: nothing has changed then.
+general path is made; whatever that would refuse, or do differently, is left to it: nothing has changed then.
 
-Compiled (Cython in pure-Python mode) it takes a third of the time of its plain twin. Uncompiled it would gain nothing and is not
+Compiled (Cython in pure-Python mode) it takes a third of the time of its uncompiled twin. Uncompiled it would gain nothing and is not
 used; the same tests run on both.
 
-A write that fails is undone, and left to the plain way too, which tries it once more and reports it.
+A write that fails is undone, and left to the general path too, which tries it once more and reports it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TRANSACTIONAL_FLAG = cython.declare(cython.longlong, 0x10)
 
 @cython.locals(octets=Octets, size=i64, now_ms=i64, most=i64, largest=i64, smallest=i64, codec=i64)
 def append_fast(log, data, leader_epoch: i64, examined=None):
-    """Append a batch, and say where; None when it is not ordinary. Of a receive buffer: a view that can be written to, and is the same
+    """Append a batch, and say where; None if it is not taken. Of a receive buffer: a view that can be written to, and is the same
     afterwards.
 
     `examined`: what was found out about the batch already.
@@ -112,7 +112,7 @@ def _append_new(log, data, octets, size, leader_epoch):
 
 @cython.locals(octets=Octets, size=i64, end_offset=i64)
 def append_fast_as_follower(log, data):
-    """Append a batch as its leader wrote it; whether it was ordinary, and is done. Of a receive buffer: a view that can be written to."""
+    """Append a batch as its leader wrote it; whether the fast path took it. Of a receive buffer: a view that can be written to."""
     size = len(data)
     if size <= HEADER_SIZE or not isinstance(data, memoryview) or data.readonly:
         return False

@@ -2,7 +2,7 @@
 
 A request that passes through the request channel costs several microseconds of objects and calls; one-record produce requests come by the
 dozen. The handler of requests may leave a fast path on a connection; the processor then offers it what was received before it takes the
-next request the usual way. Fast paths are taken only where handlers run inline.
+next request the general path. Fast paths are taken only where handlers run inline.
 
     requests   answered together: their answers leave in one piece
     last       the request that ended the pass, if it has to be answered by itself: it waits, or its connection is to be closed, or answers

@@ -138,7 +138,7 @@ class ClusterSettings:
     # Writing.
 
     def store(self, entity: str, configs: Mapping[str, str], done: Callable[[bool], object]) -> None:
-        """Into ZooKeeper; every broker hears of it by the change that is noted there, this one too."""
+        """Into ZooKeeper; every broker is notified by the change that is noted there, this one too."""
 
         def written(is_stored: bool) -> None:
             if is_stored:

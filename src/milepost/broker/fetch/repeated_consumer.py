@@ -4,13 +4,13 @@ answered without a message for each of them.
     in a session    the epoch goes on, and some of the session's partitions are named with new offsets, or none
     without one     some of the partitions that were named before, in any order, with new offsets
 
-The first one is taken apart the plain way (`requests/fetch`), which also says whether the client may read: what is known here are the
+The first one takes the general path (`requests/fetch`), which also says whether the client may read: what is known here are the
 partitions that it made. What differs is how requests and answers are read and written (`protocol/consumer_fetch_frames`); partitions are
 read, waited for and counted by the same `ConsumerFetch`, and the session decides what an answer names.
 
-Whatever is unusual goes the plain way, before anything was touched: another session epoch, a session that was changed by another request,
-a partition that is not known or is named twice. An answer with an error, or with a replica to read from instead, is put together
-the plain way.
+Whatever is unusual takes the general path, before anything was touched: another session epoch, a session that was changed by another
+request, a partition that is not known or is named twice. An answer with an error, or with a replica to read from instead, is put together
+by the general path.
 
 What is known belongs to one connection, until it fetches something else, and to one generation of the authorizer's rules.
 """

@@ -1,6 +1,6 @@
 """Fetches that repeat: a request that differs from the one before only in its offsets is read and answered by template.
 
-The first ones of a kind are taken apart the plain way (`fetch/follower`). What differs here is how a request is read from its bytes and
+The first ones of a kind take the general path (`fetch/follower`). What differs here is how a request is read from its bytes and
 how records of one partition are written (`protocol/follower_fetch_frames`), and that a fetch which waits keeps its place in the purgatory;
 partitions are read, errors told and bytes counted by the same `FollowerFetch`.
 

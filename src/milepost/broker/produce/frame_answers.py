@@ -1,7 +1,7 @@
 """Responses to what `frames` has handled, where that takes more than filling in numbers.
 
 `frames` writes each answer as if every partition had taken its batch. Where one has not, or waits, that answer is decoded again, and the
-plain encoder writes what came of it.
+encoder of messages writes what came of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Produce requests read straight from where they were received: the way in for plain ones, of any number of partitions, many in one go.
+"""The fast path of produce requests: read straight from where they were received, of up to 100 partitions each, many in one go.
 
 A frame as it lies in the receive buffer. `len` is an integer (2 bytes in front of a string, else 4), since version 9 a varint of one more:
 
@@ -10,16 +10,16 @@ A frame as it lies in the receive buffer. `len` is an integer (2 bytes in front 
         tags since 9
     tags since 9
 
-A pass goes over the frames at the start of the buffer. Each is read first, which touches nothing: plain is one whose partitions are here
+A pass goes over the frames at the start of the buffer. Each is read first, which touches nothing: taken is one whose partitions are here
 and are named once, with a whole batch of magic 2 for each that is quickly looked at (`log/examination`), in no transaction or in one that
 is open in its log, without tagged fields. Meanwhile its answer is written, all but the numbers. Then every batch goes to
 `Partition.append`, as from the handler, and what that refuses is that partition's error (`frame_answers`). The first frame that is not
-plain ends the pass, and goes to the handler as it came.
+taken ends the pass, and goes the general path (`handler`) as it came.
 
 What is remembered is where topics are, which each pass asks anew: a topic that is gone, or has come, is so at once. Nothing is remembered
 of who asks, and no right: connections whose clients might be denied something have no fast path (`dispatch`).
 
-Compiled (Cython in pure-Python mode) reading costs a fraction of a microsecond. The same tests run on the plain twin.
+Compiled (Cython in pure-Python mode) reading costs a fraction of a microsecond. The same tests run on the uncompiled twin.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class FrameReader:
     @cython.locals(at=i64, most=i64, size=i64)
     @cython.returns(cython.bint)
     def read(self, at, most):
-        """Whether a plain request of this version starts there, all of it: what it is is in the fields."""
+        """Whether a request that the fast path takes starts there, of this version and all of it: what it is is in the fields."""
         octets = self._octets
         if self._end - at < SMALLEST_FRAME:
             return False

@@ -1,4 +1,4 @@
-"""Produce (key 0): append one batch to each of some partitions. Requests that `frames` does not take, which are all that are unusual.
+"""Produce (key 0), the general path: append one batch to each of some partitions. For requests that the fast path (`frames`) does not take.
 
 acks 0: no answer, and an error closes the connection so that the client notices; 1: an answer after the append; -1: when all in-sync
 replicas have it (`pending`), which on a single broker is the same moment. From version 13 topics come by id.

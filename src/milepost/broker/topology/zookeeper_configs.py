@@ -1,4 +1,4 @@
-"""Settings and quotas that a client changes in a cluster: stored in ZooKeeper, heard of by everybody.
+"""Settings and quotas that a client changes in a cluster: stored in ZooKeeper, every broker is notified.
 
 Any broker may do it for a topic or for all brokers; a broker's own settings are changed at that broker. Whoever adds to what is stored
 reads it first: another broker may have changed it a moment ago.

@@ -121,7 +121,7 @@ class IsrChanges:
         )
 
     def notified(self) -> Steps[None]:
-        """Leaders of an older cluster wrote their states and left word of it."""
+        """Leaders of an older cluster wrote their states and a notification."""
         (listed,) = yield [Children(znodes.ISR_CHANGES, watch=True)]
         paths = [f"{znodes.ISR_CHANGES}/{name}" for name in sorted(listed.children)]
         if not paths:

@@ -1,4 +1,4 @@
-"""Partition states in ZooKeeper, read and written by the controller. Every write is behind the controller's key."""
+"""Partition states in ZooKeeper, read and written by the controller. Every write checks the epoch znode version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings in ZooKeeper: /config/topics/T, /config/brokers/N, quotas of users and clients, and how brokers hear of a change.
+"""Settings in ZooKeeper: /config/topics/T, /config/brokers/N, quotas of users and clients, and how brokers are notified of a change.
 
 To change a setting a broker writes the whole node, then a sequential child of /config/changes. Brokers watch that list,
 read what the new children name, and act on it. A broker that reads the list removes what is older than 15 minutes.
@@ -115,9 +115,9 @@ def _number(text: str) -> float | None:
 
 
 def write(entity: str, configs: Mapping[str, str]) -> Steps[bool]:
-    """Store the settings of an entity and leave word of it. Whether both were done: if not, either may have happened.
+    """Store the settings of an entity and write a notification. Whether both were done: if not, either may have happened.
 
-    A lost answer costs a second note at most, and brokers read an entity once however often it is named.
+    A lost answer costs a second notification at most, and brokers read an entity once however often it is named.
     """
     path, data = f"{znodes.CONFIG}/{entity}", znodes.config(configs)
     (answer,) = yield from retried([SetData(path, data)])
