@@ -85,5 +85,7 @@ def _examine(validator: Validator, data: ReadableBuffer, now_ms: int, budget: Bu
     except TakesLong:
         raise
     except MilepostError as error:
-        examined.error = error
+        # Without the frames that it came through: they hold what was decompressed, and this one, which holds the error.
+        error.__cause__ = error.__context__ = None
+        examined.error = error.with_traceback(None)
     return examined
