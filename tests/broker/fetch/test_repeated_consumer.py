@@ -17,6 +17,7 @@ from milepost.broker.lifecycle import Life
 from milepost.log.log import Log
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.protocol import frames
+from milepost.protocol.consumer_fetch_frames import ConsumerFetchFrame
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
@@ -314,6 +315,22 @@ def test_error_of_ours_while_a_fetch_waits_ends_the_connection(way, broker, read
             reader.answer()
     assert [record.getMessage()[:14] for record in caplog.records if record.exc_info] == ["Fetch 16 from "]
     caplog.clear()
+
+
+def test_request_that_repeats_itself_without_end_is_not_read_in_one_go(way, reader, wire, monkeypatch):
+    produce(wire, "t", [b"v"])
+    reader.warm(0)
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    sizes = []
+    read, make = ConsumerFetchFrame.read, ConsumerFetchFrame.__init__
+    monkeypatch.setattr(ConsumerFetchFrame, "read", lambda self, frame: sizes.append(len(frame)) or read(self, frame))
+    monkeypatch.setattr(
+        ConsumerFetchFrame, "__init__", lambda self, version, frame: sizes.append(len(frame)) or make(self, version, frame)
+    )
+    for _ in range(2):
+        answer = reader.ask(*[at(0, 0)] * 2000)
+        assert offsets(answer[0]) == [0]
+    assert max(sizes, default=0) <= 32 << 10
 
 
 def test_partition_that_another_broker_may_lead_now_is_refused(way, broker, reader, wire):

@@ -42,6 +42,8 @@ MOST_PARTITIONS = 100
 """More of them are read in slices."""
 MOST_BYTES = 1024
 """Client ids and racks of consumers are short; of any length, they would be memory that a stranger can fill."""
+MOST_FRAME_BYTES = 32 << 10
+"""A request is read in one go here: so many partitions, each of another topic with a long name, take no more."""
 
 
 def remember(body: FetchRequest, context: Context, fetch: ConsumerFetch) -> None:
@@ -49,7 +51,7 @@ def remember(body: FetchRequest, context: Context, fetch: ConsumerFetch) -> None
     context.connection["fetch"] = None
     session = fetch.session
     goes_on = session.session_id == body.session_id and isinstance(session, Session) == (body.session_id != 0)
-    if not goes_on or session.partition_count > MOST_PARTITIONS:
+    if not goes_on or session.partition_count > MOST_PARTITIONS or len(context.request.frame) > MOST_FRAME_BYTES:
         return
     try:
         frame = ConsumerFetchFrame(context.version, context.request.frame)
@@ -75,7 +77,7 @@ class RepeatedConsumerFetch:
 
     def handle(self, request: Request) -> bool:
         """Whether the request was one of these, and is answered, or will be."""
-        found = self._frame.read(request.frame)
+        found = self._frame.read(request.frame) if len(request.frame) <= MOST_FRAME_BYTES else None
         if found is None or self._authorizer.generation != self._generation:
             return False
         epoch, asked = found
