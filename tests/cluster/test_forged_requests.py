@@ -399,7 +399,7 @@ def test_setting_for_a_cluster_with_kafka_opens_the_listener_for_brokers_and_no_
             assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 31
         with Wire(repl) as wire:
             assert wire.ask(ControlledShutdownRequest(broker_id=1, broker_epoch=1), 3).error_code == 77
-        assert "anybody who reaches listener REPL and says that it is a broker" in broker.text()
+        assert "any client of listener REPL that claims to be a broker" in broker.text()
 
 
 def test_secret_is_not_told(cluster, secret):

@@ -17,7 +17,8 @@ class Unconfirmed:
 
 
 def test_change_that_zookeeper_did_not_confirm_may_be_stored():
-    all_brokers = BrokerSettings(SimpleNamespace(node_id=1, cluster=SimpleNamespace(broker_configs={})), "")
+    cluster = SimpleNamespace(broker_configs={}, stored_broker_configs=lambda name: {})
+    all_brokers = BrokerSettings(SimpleNamespace(node_id=1, cluster=cluster), "")
     failures = []
     changes = ZooKeeperChanges(Unconfirmed())
     changes.add(all_brokers, {"log.retention.ms": "5"}, failures.append)
