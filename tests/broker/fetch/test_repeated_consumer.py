@@ -18,6 +18,7 @@ from milepost.log.log import Log
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.protocol import frames
 from milepost.protocol.consumer_fetch_frames import ConsumerFetchFrame
+from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import DeleteRecordsRequest, FetchRequest, FetchResponse
 from milepost.record.builder import build_batch
 from milepost.record.control import ControlType, EndTransactionMarker, end_transaction_batch
@@ -80,6 +81,21 @@ def test_session_goes_on_in_every_version(way, version, connection, wire):
         assert offsets(found[2]) == [offset]
         assert (found[2].high_watermark, found[2].last_stable_offset, found[2].log_start_offset) == (offset + 1, offset + 1, 0)
     assert reader.ask(at(2, 5)) == {}
+
+
+@pytest.mark.parametrize(("opened", "continued"), [(12, 16), (12, 18), (13, 12), (18, 11)])
+def test_session_by_name_is_not_gone_on_with_by_id(opened, continued, connection, wire):
+    """Nor the other way round: a client learns the id of a topic late, when the broker has just come back."""
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection, version=opened, in_session=True).warm(0)
+    reader.version = continued
+    for parts in ([], [at(0, 0)], []):
+        reader.send(*parts)
+        assert (reader.answer().error_code, reader.session_epoch) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 3)
+        reader.session_epoch = 2
+    reader.session_epoch = 0
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
+    assert reader.ask(at(0, 1)) == {}
 
 
 def test_full_request_names_its_partitions_in_any_order(way, connection, wire):

@@ -134,7 +134,7 @@ class RepeatedConsumerFetch:
         request.send(self._answer.write(correlation_id, answer.session_id, topics))
 
     def _written(self, answer: Answer) -> list[tuple[bytes, list[Answered]]] | None:
-        """What an answer says, topic by topic, if there is no error in it, nor aborted transactions or a replica to read from instead."""
+        """What an answer says, topic by topic, if there is no error in it, nor a replica to read from instead."""
         nothing_aborted = () if self._fetch.isolation is Isolation.COMMITTED else None
         topics: list[tuple[bytes, list[Answered]]] = []
         before: FetchPartition | None = None
@@ -146,7 +146,7 @@ class RepeatedConsumerFetch:
                 before = each
             if result is None:
                 partitions.append((each.part.partition, offsets_of(each), nothing_aborted, b""))
-            elif result.error_code or result.preferred_read_replica >= 0 or result.aborted_transactions:
+            elif result.error_code or result.preferred_read_replica >= 0:
                 return None
             else:
                 partitions.append(written(result))

@@ -9,6 +9,8 @@
 An incremental answer leaves out partitions that have nothing new: no records, no error, no epoch from which the logs differ, the same high
 watermark and log start as in the last answer.
 
+All requests of a session name topics by id, or all by name: a client that learns the id of a topic late opens a new one.
+
 The cache is bounded, in sessions and in partitions of all sessions together. As in Kafka a new session takes the place of one that has
 been idle for two minutes, or of a smaller one that is two minutes old; a follower's that of a consumer's. A session without a place is
 none: its answer says 0, and the client goes on with full fetches. So does one that names a partition which never was here: that is
@@ -22,7 +24,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from milepost.broker.fetch.partition_read import FetchPartition, Result, empty, is_diverging, offsets_of
+from milepost.broker.fetch.partition_read import BY_ID_SINCE, FetchPartition, Result, empty, is_diverging, offsets_of
 from milepost.broker.slices import Work, at_once
 from milepost.clock import Clock
 from milepost.log.reading import Isolation
@@ -97,10 +99,11 @@ class Refused(Sessionless):
 class Session(Sessionless):
     """What a client fetches again and again, and what it was sent last about each partition."""
 
-    def __init__(self, cache: FetchSessions, is_followers: bool):
+    def __init__(self, cache: FetchSessions, *, is_followers: bool, is_by_id: bool):
         super().__init__()
         self._cache = cache
         self.is_followers = is_followers
+        self.is_by_id = is_by_id
         self.epoch = 1
         self.created_ms = self.last_used_ms = cache.clock.now_ms()
         self.is_full = True
@@ -193,9 +196,11 @@ class FetchSessions:
         A new session has its place in the cache, and its id, from its first answer on (`keep`).
         """
         session_id, epoch = request.session_id, request.session_epoch
+        is_by_id = version >= BY_ID_SINCE
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
-            fetch = Sessionless() if version < 7 or epoch == FINAL_EPOCH else Session(self, is_followers)
+            is_opened = version >= 7 and epoch == INITIAL_EPOCH
+            fetch = Session(self, is_followers=is_followers, is_by_id=is_by_id) if is_opened else Sessionless()
             yield from fetch.updating(request, version, make)
             return fetch
         session = self._sessions.get(session_id)
@@ -203,6 +208,8 @@ class FetchSessions:
             return Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.epoch:
             return Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.is_by_id != is_by_id:
+            return Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self.use(session)
         yield from session.updating(request, version, make)
         return session
