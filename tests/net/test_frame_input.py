@@ -58,6 +58,23 @@ def peer(buffers) -> Iterator[Peer]:
 
 def test_frames_that_come_together_go_one_by_one(peer):
     assert peer.frames(framed(b"one") + framed(b"two")) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("received", "has_frame"),
+    [
+        (framed(b"one"), True),
+        (framed(b"one")[:-1], False),
+        (framed(b"one")[:3], False),
+        (struct.pack(">i", MOST), False),
+        (struct.pack(">i", MOST + 1), True),  # `next_frame` refuses it
+        (struct.pack(">i", -1), True),
+    ],
+)
+def test_what_next_frame_has_something_to_say_about_is_a_frame(peer, received, has_frame):
+    peer.socket.sendall(received)
+    peer.input.receive()
+    assert peer.input.has_frame(MOST) is has_frame
     assert not peer.input.has_input
 
 

@@ -101,6 +101,14 @@ class FrameInput:
         self._at = end
         return self._view[at:end]
 
+    def has_frame(self, most: int) -> bool:
+        """Whether `next_frame` has something to say: a whole request, or a size that cannot be."""
+        at = self._at + SIZE_BYTES
+        if at > self._end:
+            return False
+        size: int = _frame_size(self._view, self._at)[0]
+        return at + size <= self._end or size > most
+
     @property
     def has_taken(self) -> bool:
         """Whether `next_frame`, or a fast path, has taken a frame since the last `keep_rest`."""
