@@ -40,6 +40,7 @@ Octets = cython.typedef(cython.pointer[cython.uchar])
 
 IS_COMPILED = cython.compiled
 _new = tuple.__new__
+"""Of a named tuple: without its own `__new__`, which is written in Python."""
 HEADER_SIZE = cython.declare(cython.longlong, 61)
 MAX_INT = cython.declare(cython.longlong, 2**31 - 1)
 CODEC_MASK = cython.declare(cython.longlong, 7)
@@ -109,7 +110,6 @@ def _append_new(log, data, octets, size, leader_epoch):
         if not _append_stamped(log, data, octets, size):
             return None
         last_offset = offset + int32_at(octets, 23)
-        # Without its `__new__`, which is written in Python.
         return _new(
             AppendInfo, (offset, last_offset, int64_at(octets, 35), last_offset, -1, log.start_offset, leader_epoch, size, False)
         )
@@ -192,7 +192,7 @@ def _append_stamped(log, data, octets, size):
         most = config.index_interval_bytes
         newest = segment._max or segment.max_so_far
         if largest > newest.timestamp:
-            segment.max_so_far = newest = TimestampOffset(largest, last_offset)
+            segment._max = newest = _new(TimestampOffset, (largest, last_offset))
         if segment.bytes_since_last_index_entry > most:
             offsets = segment.offset_index
             offsets.write_entry(last_offset - segment.base_offset, filled)
@@ -207,7 +207,7 @@ def _append_stamped(log, data, octets, size):
         return False
     log.end_offset = producers.map_end_offset = last_offset + 1
     if entry is not None:
-        entry.batches.append(BatchMetadata(base_sequence + last_delta, last_offset, last_delta, largest))
+        entry.batches.append(_new(BatchMetadata, (base_sequence + last_delta, last_offset, last_delta, largest)))
         entry.last_timestamp = largest
     return True
 

@@ -82,16 +82,20 @@ NULL = cython.declare(cython.longlong, -1)
 BAD = cython.declare(cython.longlong, -2)
 
 
+@cython.cclass
 class ProduceFrames:
     """The fast path of produce requests (`net/fast_path`), for connections whose clients may write to every topic."""
 
-    __slots__ = ("_answering", "_broker", "_failed", "_reader")
+    _broker: object
+    _failed: object
+    _answering: dict
+    _reader: object
 
     def __init__(self, broker: Parts, failed: Failed):
         """`failed` is called, inside of the `except`, for a request that ends with an exception as in its handler."""
         self._broker = broker
         self._failed = failed
-        self._answering: dict[int, Answering] = {}
+        self._answering = {}
         self._reader = FrameReader(broker)
 
     def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
