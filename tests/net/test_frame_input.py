@@ -146,6 +146,20 @@ def test_frames_behind_one_that_is_answered_later_are_still_there(peer):
     assert peer.input.next_frame(MOST) == b"two"
 
 
+@pytest.mark.parametrize("is_frame_kept", [False, True])
+def test_frames_that_wait_for_their_turn_can_be_written_to_like_those_just_received(peer, is_frame_kept):
+    peer.socket.sendall(framed(b"one") + framed(b"two"))
+    peer.input.receive()
+    peer.input.next_frame(MOST)
+    if is_frame_kept:
+        peer.input.keep_frame()
+    else:
+        peer.input.keep_rest()
+        peer.input.resume_input()
+    view, at, end = peer.input.waiting_input
+    assert (view[at:end], view.readonly) == (framed(b"two"), False)
+
+
 def test_frames_that_somebody_else_took_do_not_come_again(peer):
     peer.socket.sendall(framed(b"one") + framed(b"two"))
     peer.input.receive()
