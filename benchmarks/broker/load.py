@@ -13,7 +13,7 @@ from benchmarks.broker.frames import Target, batch_of, produce_frames, records_t
 from benchmarks.broker.topics import create_topics, delete_topic, end_offset, producer_id
 from milepost.codec.compression import Codec
 
-KB64, MB1 = 65_536, 1_000_000
+KB16, KB64, MB1 = 16_384, 65_536, 1_000_000
 RECORD, SMALL = 1024, 100
 SMALL_REQUESTS = 400_000
 WAITS = 20_000

@@ -4,8 +4,9 @@ One broker alone, and the bare client (`bare.c`), whose frames were made beforeh
 same. Measured is the CPU time of the broker's process for one request, and what came of it: requests in a second, MB/s, or how long one
 was waited for. CPU for a request is steadier than a rate where others use the machine too.
 
-    produce     one record; the same of an idempotent producer; 64 KB; eight partitions with a record each, plainly and as Java sends them
-                (idempotent, by topic id). 64 requests are in flight (64 KB: 4), so that the broker finds several when it looks
+    produce     one record; the same of an idempotent producer; 64 KB; 16 KB, idempotent, as Java's producer fills its batches; eight
+                partitions with a record each, plainly and as Java sends them (idempotent, by topic id). 64 requests are in flight
+                (64 KB: 4, 16 KB: 5), so that the broker finds several when it looks
     handler     the same with a tagged field that no version of Produce knows and that has to be skipped: nothing that is made for the
                 requests of ordinary producers has a reason to take it, so that the handler does
     waiting     one record, and the next one when it is acknowledged. The CPU includes that of an event loop that stays awake for a moment
@@ -36,7 +37,7 @@ from benchmarks.broker.brokers import Milepost, other_milepost
 from benchmarks.broker.clients import Clients
 from benchmarks.broker.frames import NO_TOPIC_ID, Target, batch_of, produce_frames, records_that_fit
 from benchmarks.broker.keeping_up import Readers
-from benchmarks.broker.load import KB64, RECORD, SMALL, Load, Measured
+from benchmarks.broker.load import KB16, KB64, RECORD, SMALL, Load, Measured
 from benchmarks.broker.table import Results, shown
 from benchmarks.broker.topics import Served, end_offset, producer_id, topic_id
 from benchmarks.cluster import clusters
@@ -170,10 +171,13 @@ class KeepUp:
 
 
 Way = Produce | Fetch | KeepUp
-IN_64_KB = records_that_fit(KB64, RECORD)
+IN_64_KB, IN_16_KB = records_that_fit(KB64, RECORD), records_that_fit(KB16, RECORD)
 WAYS: dict[str, Way] = {
     "one": Produce("one record"),
     "64k": Produce("64 KB batches", requests=12_000, records=IN_64_KB, record_size=RECORD, in_flight=4),
+    "16k": Produce(
+        "16 KB batches, idempotent", requests=40_000, records=IN_16_KB, record_size=RECORD, in_flight=5, is_idempotent=True
+    ),
     "idempotent": Produce("one record, idempotent", requests=200_000, is_idempotent=True),
     "eight": Produce("eight partitions, a record each", requests=60_000, partitions=8),
     "eight-java": Produce(

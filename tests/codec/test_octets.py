@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+from array import array
 from pathlib import Path
 
 import pytest
 
 from milepost.codec import octets
+
+
+def test_bytes_of_a_view_are_where_it_says():
+    assert octets.octets_of(memoryview(b"abcd")[1:])[0] == ord("b")
+
+
+@pytest.mark.parametrize("view", [memoryview(b"abcd")[::2], memoryview(array("i", [1])), memoryview(bytes(4)).cast("B", (2, 2))])
+def test_view_of_something_else_than_bytes_in_a_row_is_refused(view):
+    with pytest.raises(BufferError, match="one behind the other"):
+        octets.octets_of(view)
 
 
 def test_integers_are_big_endian_and_signed():
@@ -74,6 +85,6 @@ def test_sums_of_64_bits_wrap():
 
 def test_c_has_every_function_and_no_other():
     declared = Path(octets.__file__).with_suffix(".pxd").read_text()
-    in_c = set(re.findall(r"^cdef inline .*? (\w+)\((?:const|unsigned|long|$)", declared, re.MULTILINE))
+    in_c = set(re.findall(r"^cdef inline .*? (\w+)\((?:const|unsigned|long|object|$)", declared, re.MULTILINE))
     in_python = {name for name, _ in inspect.getmembers(octets, inspect.isfunction)}
     assert {name for name in in_c if not name.startswith("_")} == {name for name in in_python if not name.startswith("_")}

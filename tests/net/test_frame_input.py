@@ -58,6 +58,23 @@ def peer(buffers) -> Iterator[Peer]:
 
 def test_frames_that_come_together_go_one_by_one(peer):
     assert peer.frames(framed(b"one") + framed(b"two")) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("received", "has_frame"),
+    [
+        (framed(b"one"), True),
+        (framed(b"one")[:-1], False),
+        (framed(b"one")[:3], False),
+        (struct.pack(">i", MOST), False),
+        (struct.pack(">i", MOST + 1), True),  # `next_frame` refuses it
+        (struct.pack(">i", -1), True),
+    ],
+)
+def test_what_next_frame_has_something_to_say_about_is_a_frame(peer, received, has_frame):
+    peer.socket.sendall(received)
+    peer.input.receive()
+    assert peer.input.has_frame(MOST) is has_frame
     assert not peer.input.has_input
 
 
@@ -127,6 +144,20 @@ def test_frames_behind_one_that_is_answered_later_are_still_there(peer):
     assert peer.input.has_input
     peer.input.resume_input()
     assert peer.input.next_frame(MOST) == b"two"
+
+
+@pytest.mark.parametrize("is_frame_kept", [False, True])
+def test_frames_that_wait_for_their_turn_can_be_written_to_like_those_just_received(peer, is_frame_kept):
+    peer.socket.sendall(framed(b"one") + framed(b"two"))
+    peer.input.receive()
+    peer.input.next_frame(MOST)
+    if is_frame_kept:
+        peer.input.keep_frame()
+    else:
+        peer.input.keep_rest()
+        peer.input.resume_input()
+    view, at, end = peer.input.waiting_input
+    assert (view[at:end], view.readonly) == (framed(b"two"), False)
 
 
 def test_frames_that_somebody_else_took_do_not_come_again(peer):

@@ -3,12 +3,23 @@
 # The C of codec/octets.py, by the same names: inlined into each compiled module that cimports it, since C functions of Cython
 # call each other directly only within one module. What each does is said there.
 
+from cpython.buffer cimport Py_buffer
 from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    Py_buffer* PyMemoryView_GET_BUFFER(object view)
 
 cdef enum:
     CUT = 1
     ENDLESS = 2
     TOO_WIDE = 3
+
+
+cdef inline unsigned char* octets_of(object view) except? NULL:
+    cdef Py_buffer* buffer = PyMemoryView_GET_BUFFER(view)
+    if buffer.ndim != 1 or buffer.itemsize != 1 or buffer.strides[0] != 1:
+        raise BufferError("the view is not of bytes, one behind the other")
+    return <unsigned char*> buffer.buf
 
 
 cdef inline long long int32_at(const unsigned char* data, Py_ssize_t at) noexcept nogil:

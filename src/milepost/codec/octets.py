@@ -26,6 +26,13 @@ ENDLESS = 2  # it does not end within the 5 bytes of a varint or the 10 of a var
 TOO_WIDE = 3  # it carries more than 32 or 64 bits
 
 
+def octets_of(view: memoryview) -> memoryview:
+    """Where the bytes of a view lie, for as long as somebody holds that view. In C several times cheaper than a typed view of Cython's."""
+    if view.ndim != 1 or view.itemsize != 1 or not view.c_contiguous:
+        raise BufferError("the view is not of bytes, one behind the other")
+    return view
+
+
 def int32_at(data: ReadableBuffer, at: int) -> int:
     """Four bytes, big-endian, signed."""
     return int.from_bytes(data[at : at + 4], "big", signed=True)

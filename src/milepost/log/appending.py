@@ -125,7 +125,6 @@ class AppendableLog(ReadableLog):
     def append_as_leader(
         self,
         data: ReadableBuffer,
-        *,
         leader_epoch: int = 0,
         origin: AppendOrigin = CLIENT,
         verification_guard: VerificationGuard | None = None,

@@ -28,14 +28,19 @@ try:
 except ImportError:
     from milepost.codec import no_cython as cython
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.milepost.codec.octets import int32_at, int64_at, octets_of
+else:
+    # Also where Cython is installed: its own stand-ins for C types make plain Python several times slower.
     from milepost.codec import no_cython as cython
+    from milepost.codec.octets import int32_at, int64_at, octets_of
 
 i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.uchar])
 
 IS_COMPILED = cython.compiled
 _new = tuple.__new__
+"""Of a named tuple: without its own `__new__`, which is written in Python."""
 HEADER_SIZE = cython.declare(cython.longlong, 61)
 MAX_INT = cython.declare(cython.longlong, 2**31 - 1)
 CODEC_MASK = cython.declare(cython.longlong, 7)
@@ -53,9 +58,8 @@ def append_fast(log, data, leader_epoch: i64, examined=None):
     size = len(data)
     if size <= HEADER_SIZE or not isinstance(data, memoryview) or data.readonly:
         return None
-    view: cython.uchar[::1] = data
-    octets = cython.address(view[0]) if cython.compiled else view
-    if _int64(octets, 0) != 0 or not _takes_fast_path(log, data, octets, size):
+    octets = octets_of(data)
+    if int64_at(octets, 0) != 0 or not _takes_fast_path(log, data, octets, size):
         return None
     if examined is not None:
         # Somebody has looked at every record: good as long as the topic has the same settings, and nothing is to be changed in the batch.
@@ -63,7 +67,7 @@ def append_fast(log, data, leader_epoch: i64, examined=None):
             return None
         batch, found, _ = examined.found
         largest = found
-        if batch.buffer is not data or largest != _int64(octets, 35):
+        if batch.buffer is not data or largest != int64_at(octets, 35):
             return None
         return _append_new(log, data, octets, size, leader_epoch)
 
@@ -71,13 +75,17 @@ def append_fast(log, data, leader_epoch: i64, examined=None):
     codec = octets[22] & CODEC_MASK
     try:
         if codec == 0:
-            largest, _, smallest, _, sequential = scan_records(data, HEADER_SIZE, size, _int32(octets, 57), _int64(octets, 27))
+            largest, _, smallest, _, sequential = scan_records(
+                data, HEADER_SIZE, size, int32_at(octets, 57), int64_at(octets, 27)
+            )
         else:
             payload = decompress(codec, data[HEADER_SIZE:], max_size=QUICK_BYTES)
-            largest, _, smallest, _, sequential = scan_records(payload, 0, len(payload), _int32(octets, 57), _int64(octets, 27))
+            largest, _, smallest, _, sequential = scan_records(
+                payload, 0, len(payload), int32_at(octets, 57), int64_at(octets, 27)
+            )
     except MilepostError:
         return None
-    if not sequential or largest != _int64(octets, 35):
+    if not sequential or largest != int64_at(octets, 35):
         return None
     rules = log.validator
     if not rules.takes_any_time:
@@ -96,15 +104,14 @@ def append_fast(log, data, leader_epoch: i64, examined=None):
 def _append_new(log, data, octets, size, leader_epoch):
     """Append a batch that is sound, at the end of the log and in this epoch."""
     offset = log.end_offset
-    epoch_sent = _int32(octets, 12)
+    epoch_sent = int32_at(octets, 12)
     _stamp(octets, offset, leader_epoch)
     try:
         if not _append_stamped(log, data, octets, size):
             return None
-        last_offset = offset + _int32(octets, 23)
-        # Without its `__new__`, which is written in Python.
+        last_offset = offset + int32_at(octets, 23)
         return _new(
-            AppendInfo, (offset, last_offset, _int64(octets, 35), last_offset, -1, log.start_offset, leader_epoch, size, False)
+            AppendInfo, (offset, last_offset, int64_at(octets, 35), last_offset, -1, log.start_offset, leader_epoch, size, False)
         )
     finally:
         _stamp(octets, 0, epoch_sent)
@@ -116,10 +123,9 @@ def append_fast_as_follower(log, data):
     size = len(data)
     if size <= HEADER_SIZE or not isinstance(data, memoryview) or data.readonly:
         return False
-    view: cython.uchar[::1] = data
-    octets = cython.address(view[0]) if cython.compiled else view
+    octets = octets_of(data)
     end_offset = log.end_offset
-    if _int64(octets, 0) != end_offset or not _takes_fast_path(log, data, octets, size):
+    if int64_at(octets, 0) != end_offset or not _takes_fast_path(log, data, octets, size):
         return False
     return _append_stamped(log, data, octets, size)
 
@@ -133,13 +139,13 @@ def _takes_fast_path(log, data, octets, size):
     rules = log.validator
     if not rules.takes_fast_path or log.is_failed or log.is_closed or log.is_read_only:
         return False
-    if _int32(octets, 8) + 12 != size or octets[16] != 2 or octets[21] != 0 or octets[22] & ~TRANSACTIONAL_FLAG > LAST_CODEC:
+    if int32_at(octets, 8) + 12 != size or octets[16] != 2 or octets[21] != 0 or octets[22] & ~TRANSACTIONAL_FLAG > LAST_CODEC:
         return False
-    count = _int32(octets, 57)
+    count = int32_at(octets, 57)
     most = log.config.max_message_bytes
-    if size > most or count <= 0 or _int32(octets, 23) + 1 != count:
+    if size > most or count <= 0 or int32_at(octets, 23) + 1 != count:
         return False
-    return crc32c(data[21:]) == _int32(octets, 17) & 0xFFFFFFFF
+    return crc32c(data[21:]) == int32_at(octets, 17) & 0xFFFFFFFF
 
 
 @cython.cfunc
@@ -149,9 +155,9 @@ def _takes_fast_path(log, data, octets, size):
 def _append_stamped(log, data, octets, size):
     """Append a batch that has its offset and its epoch."""
     # Its place: the end of the active segment, in an epoch that is known already.
-    offset, last_delta, largest = _int64(octets, 0), _int32(octets, 23), _int64(octets, 35)
+    offset, last_delta, largest = int64_at(octets, 0), int32_at(octets, 23), int64_at(octets, 35)
     last_offset = offset + last_delta
-    if log.epochs._latest_epoch != _int32(octets, 12):
+    if log.epochs._latest_epoch != int32_at(octets, 12):
         return False
     segment = log.segments.active
     first = segment._first_timestamp
@@ -169,13 +175,13 @@ def _append_stamped(log, data, octets, size):
 
     # Its producer: known, in this epoch, counting on, and in the transaction that is open here or in none.
     producers = log.producers
-    producer_id, base_sequence = _int64(octets, 43), _int32(octets, 53)
+    producer_id, base_sequence = int64_at(octets, 43), int32_at(octets, 53)
     entry = None
     if producer_id >= 0:
         entry = producers.last_entry(producer_id)
         if entry is None or base_sequence > MAX_INT - last_delta or producers.is_verifying:
             return False
-        if not entry.expects(_int16(octets, 51), base_sequence, (octets[22] & TRANSACTIONAL_FLAG) != 0):
+        if not entry.expects(int16_at(octets, 51), base_sequence, (octets[22] & TRANSACTIONAL_FLAG) != 0):
             return False
     elif octets[22] & TRANSACTIONAL_FLAG:
         return False
@@ -184,9 +190,9 @@ def _append_stamped(log, data, octets, size):
     try:
         file.append((data,), size)
         most = config.index_interval_bytes
-        newest = segment.max_so_far
+        newest = segment._max or segment.max_so_far
         if largest > newest.timestamp:
-            segment.max_so_far = newest = TimestampOffset(largest, last_offset)
+            segment._max = newest = _new(TimestampOffset, (largest, last_offset))
         if segment.bytes_since_last_index_entry > most:
             offsets = segment.offset_index
             offsets.write_entry(last_offset - segment.base_offset, filled)
@@ -201,7 +207,7 @@ def _append_stamped(log, data, octets, size):
         return False
     log.end_offset = producers.map_end_offset = last_offset + 1
     if entry is not None:
-        entry.batches.append(BatchMetadata(base_sequence + last_delta, last_offset, last_delta, largest))
+        entry.batches.append(_new(BatchMetadata, (base_sequence + last_delta, last_offset, last_delta, largest)))
         entry.last_timestamp = largest
     return True
 
@@ -209,43 +215,10 @@ def _append_stamped(log, data, octets, size):
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.locals(octets=Octets, at=i64, end=i64, value=i64, index=i64)
-@cython.returns(i64)
-def _number(octets, at, end):
-    """The signed big-endian number in `octets[at:end]`."""
-    value = octets[at]
-    if value > 127:
-        value -= 256
-    for index in range(at + 1, end):
-        value = value * 256 + octets[index]
-    return value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 @cython.locals(octets=Octets, at=i64)
 @cython.returns(i64)
-def _int16(octets, at):
-    return _number(octets, at, at + 2)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.locals(octets=Octets, at=i64)
-@cython.returns(i64)
-def _int32(octets, at):
-    return _number(octets, at, at + 4)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-@cython.locals(octets=Octets, at=i64)
-@cython.returns(i64)
-def _int64(octets, at):
-    return _number(octets, at, at + 8)
+def int16_at(octets, at):
+    return ((octets[at] ^ 0x80) - 0x80) * 256 + octets[at + 1]
 
 
 @cython.cfunc

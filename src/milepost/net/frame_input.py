@@ -64,8 +64,9 @@ class FrameInput:
         self._buffers = buffers
         self._view = NOTHING
         self._at = self._end = 0
-        # At most one of the two: a copy of the start of a frame, or a buffer that begins with it.
-        self._kept = b""
+        # At most one of the two: a copy of the start of a frame, or a buffer that begins with it. Both can be written to, as the receive
+        # buffer can: an append stamps its batch where it lies.
+        self._kept: bytes | bytearray = b""
         self._held: memoryview | None = None
         self._is_lent = False
 
@@ -101,6 +102,14 @@ class FrameInput:
         self._at = end
         return self._view[at:end]
 
+    def has_frame(self, most: int) -> bool:
+        """Whether `next_frame` has something to say: a whole request, or a size that cannot be."""
+        at = self._at + SIZE_BYTES
+        if at > self._end:
+            return False
+        size: int = _frame_size(self._view, self._at)[0]
+        return at + size <= self._end or size > most
+
     @property
     def has_taken(self) -> bool:
         """Whether `next_frame`, or a fast path, has taken a frame since the last `keep_rest`."""
@@ -119,7 +128,7 @@ class FrameInput:
         """Keep what is left of a frame before the receive buffer is used again."""
         rest = self._end - self._at
         if rest < KEPT_AS_COPY:
-            kept = bytes(self._view[self._at : self._end]) if rest else b""
+            kept = bytearray(self._view[self._at : self._end]) if rest else b""
             if self._held is not None:
                 self.drop_input()
             self._kept = kept
@@ -134,7 +143,7 @@ class FrameInput:
 
     def keep_frame(self) -> None:
         """Leave the frame that was handed on last as it is, for as long as it is used: receive elsewhere from now on."""
-        rest = bytes(self._view[self._at : self._end])
+        rest = bytearray(self._view[self._at : self._end])
         if self._is_lent or self._view is self._buffers.current:
             self._buffers.give_up(self._view)
         self._held, self._is_lent = None, False

@@ -205,6 +205,8 @@ class Processor:
                 if self._between_requests is not None:
                     self._between_requests()
                     now = self.loop.monotonic()
+                if not channel.has_frame(self.max_request_bytes):
+                    break  # nearly always: no second look at the fast path for what is not there
         finally:
             channel.is_advancing = False
         if not channel.is_open:

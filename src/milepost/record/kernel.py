@@ -38,6 +38,7 @@ if cython.compiled:
         int32_at,
         int64_at,
         minus,
+        octets_of,
         plus,
         put_bytes,
         put_varint,
@@ -47,7 +48,18 @@ if cython.compiled:
 else:
     # Also where Cython is installed: its own stand-ins for C types make plain Python several times slower.
     from milepost.codec import no_cython as cython
-    from milepost.codec.octets import CUT, int32_at, int64_at, minus, plus, put_bytes, put_varint, varint_at, varint_size
+    from milepost.codec.octets import (
+        CUT,
+        int32_at,
+        int64_at,
+        minus,
+        octets_of,
+        plus,
+        put_bytes,
+        put_varint,
+        varint_at,
+        varint_size,
+    )
 
 i64 = cython.typedef(cython.longlong)
 Size = cython.typedef(cython.Py_ssize_t)
@@ -133,7 +145,7 @@ class Columns:
 
 
 @cython.locals(error=i64, first=i64, second=i64, third=i64, fourth=i64, fifth=i64)
-def scan_records(buffer: cython.const[cython.uchar][::1], start: Size, end: Size, count: i64, base_timestamp: i64):
+def scan_records(buffer, start: Size, end: Size, count: i64, base_timestamp: i64):
     """Checks every record of `buffer[start:end]`; InvalidRecord names the byte at fault.
 
     Returns (max_timestamp, index of the first record that has it, min_timestamp, index of the first record without
@@ -143,7 +155,8 @@ def scan_records(buffer: cython.const[cython.uchar][::1], start: Size, end: Size
     if count == 0:  # nothing is looked at, not even bytes left over
         return -1, -1, -1, -1, True
     _check_range(len(buffer), start, end, count)
-    data: Octets = cython.address(buffer[0]) if cython.compiled else buffer
+    view = memoryview(buffer)  # its own, which nobody else releases meanwhile
+    data: Octets = octets_of(view)
     longs: Longs = cython.NULL if cython.compiled else None
     ints: Ints = cython.NULL if cython.compiled else None
     if end - start > RELEASE_GIL_ABOVE:

@@ -178,7 +178,6 @@ class Partition:
         origin: AppendOrigin = CLIENT,
         guard: VerificationGuard | None = None,
         examined: Examined | None = None,
-        *,
         for_all: bool = False,
     ) -> AppendInfo:
         """Append one batch as the leader: the one way into the log for clients, coordinators and markers.
@@ -196,9 +195,7 @@ class Partition:
             if for_all and leadership.remote:
                 self._ensure_enough_replicas(leadership)
             try:
-                info = self.log.append_as_leader(
-                    data, leader_epoch=self.leader_epoch, origin=origin, verification_guard=guard, examined=examined
-                )
+                info = self.log.append_as_leader(data, self.leader_epoch, origin, guard, examined)
             except OutOfOrderSequence as gap:
                 if self._may_be_overtaking(data, leadership):
                     raise NotLeaderOrFollower(

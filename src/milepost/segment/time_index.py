@@ -20,9 +20,9 @@ Not promised: that the file survives a crash. It is rebuilt from the log when it
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from milepost.errors import IndexOffsetOverflow, InvalidArgument, InvalidOffset
-from milepost.frozen_dataclass import frozen_dataclass
 from milepost.record.batch import NO_TIMESTAMP
 from milepost.segment.offset_index import MAX_RELATIVE_OFFSET
 from milepost.segment.sparse_index import SparseIndex
@@ -31,8 +31,9 @@ from milepost.segment.trace import Trace
 ENTRY_SIZE = 12
 
 
-@frozen_dataclass
-class TimestampOffset:
+class TimestampOffset(NamedTuple):
+    """A tuple and not a dataclass: most batches bring a larger timestamp, and one is made for each of those."""
+
     timestamp: int
     offset: int
 

@@ -259,7 +259,7 @@ OF_THE_FRAMES = {
     "refused": ("if not reader.append() or alone:", "if [reader.append()] and alone:"),
     "silent": ("if reader.acks:\n                    answers", "if True:\n                    answers"),
     "silent_and_refused": ("if alone or answer.is_last:", "if alone:"),
-    "follower": ("if for_all and partition.has_followers:", "if False:"),
+    "follower": ("if for_all and not partition.has_one_replica and partition.has_followers:", "if False:"),
     "first_of_a_transaction": ("return self._is_transactional and log.producers.has_open_transaction(", "return True or ("),
     "without_transactional_id": ("return self._is_transactional and log", "return log"),
 }

@@ -52,7 +52,7 @@ class Answering:
 class FrameAnswer:
     """The answer to one request."""
 
-    __slots__ = ("_acks", "_answering", "_appended", "_encoded", "_partitions", "_refused", "_seconds", "size")
+    __slots__ = ("_acks", "_answering", "_appended", "_encoded", "_has_to_wait", "_partitions", "_refused", "_seconds", "size")
 
     def __init__(
         self,
@@ -81,15 +81,12 @@ class FrameAnswer:
                 self._refused[place] = refused_partition(partition.name.partition, outcome)
             else:
                 self._appended.append((partition, outcome.last_offset + 1))
+        self._has_to_wait = has_to_wait(answering.broker.replicas, [partition for partition, _ in self._appended], acks == ALL)
 
     @property
     def is_last(self) -> bool:
         """Whether it has to be answered by itself."""
         return bool(self._refused) if self._acks == 0 else self._has_to_wait
-
-    @property
-    def _has_to_wait(self) -> bool:
-        return has_to_wait(self._answering.broker.replicas, (partition for partition, _ in self._appended), self._acks == ALL)
 
     def counted(self) -> bytes:
         """The frame that is to be sent, with its error codes counted."""

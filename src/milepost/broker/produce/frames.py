@@ -82,16 +82,20 @@ NULL = cython.declare(cython.longlong, -1)
 BAD = cython.declare(cython.longlong, -2)
 
 
+@cython.cclass
 class ProduceFrames:
     """The fast path of produce requests (`net/fast_path`), for connections whose clients may write to every topic."""
 
-    __slots__ = ("_answering", "_broker", "_failed", "_reader")
+    _broker: object
+    _failed: object
+    _answering: dict
+    _reader: object
 
     def __init__(self, broker: Parts, failed: Failed):
         """`failed` is called, inside of the `except`, for a request that ends with an exception as in its handler."""
         self._broker = broker
         self._failed = failed
-        self._answering: dict[int, Answering] = {}
+        self._answering = {}
         self._reader = FrameReader(broker)
 
     def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
@@ -131,6 +135,7 @@ class FrameReader:
     """Reads frames of one version, one after the other, writes their answers, and appends their batches."""
 
     _broker: object
+    _replicas: object
     _passes: i64
     _topics: dict
     _view: object
@@ -158,6 +163,7 @@ class FrameReader:
 
     def __init__(self, broker):
         self._broker = broker
+        self._replicas = None
         self._topics = {}
         self._passes = 0
         self._view = None
@@ -180,6 +186,7 @@ class FrameReader:
         if self.version < FIRST_VERSION or self.version > LAST_VERSION:
             return False
         self._end = end
+        self._replicas = self._broker.replicas
         self._is_flexible = self.version >= FLEXIBLE_SINCE
         self._passes += 1
         self.stop = self.unpacked = 0
@@ -305,7 +312,7 @@ class FrameReader:
             return False
         partition = topic.partitions.get(index)
         if partition is None or not partition.is_online:
-            partition = self._broker.replicas.partition_of(topic.name, index)
+            partition = self._replicas.partition_of(topic.name, index)
             if partition is None:
                 return False
             topic.partitions[index] = partition
@@ -468,12 +475,12 @@ class FrameReader:
             # A request completed by a batch before this one may have deleted a topic.
             if partition.is_online:
                 try:
-                    outcome = info = partition.append(data, CLIENT, None, examined, for_all=for_all)
+                    outcome = info = partition.append(data, CLIENT, None, examined, for_all)
                     _put_number(self._bytes, numbers_at, info.first_offset, 8)
                     _put_number(self._bytes, numbers_at + 8, info.log_append_time, 8)
                     if with_start:
                         _put_number(self._bytes, numbers_at + 16, info.log_start_offset, 8)
-                    if for_all and partition.has_followers:
+                    if for_all and not partition.has_one_replica and partition.has_followers:
                         is_all = False
                 except MilepostError as error:
                     outcome = error
@@ -481,7 +488,7 @@ class FrameReader:
             else:
                 is_all = False
             outcomes.append(outcome)
-        return is_all and not self._broker.replicas.unflushed
+        return is_all and not self._replicas.unflushed
 
     @cython.cfunc
     def answer(self):
@@ -497,11 +504,11 @@ class FrameReader:
 
 
 @cython.cfunc
-@cython.locals(reader=FrameReader, at=i64, most=i64, alone=cython.bint, start=i64, requests=i64, partitions=i64)
+@cython.locals(reader=FrameReader, at=i64, most=i64, alone=cython.bint, start=i64, requests=i64, partitions=i64, successes=i64)
 def _pass(reader, answering, at, most, alone):
     """The requests that were taken; None if there was none."""
     start = at
-    requests = partitions = 0
+    requests = partitions = successes = 0
     last = None
     answers = bytearray()
     try:
@@ -515,12 +522,13 @@ def _pass(reader, answering, at, most, alone):
                     answers += answer.counted()
             elif reader.acks:
                 answers += reader.answer()
-                answering.meter.successes += len(reader.batches)
+                successes += len(reader.batches)
             requests += 1
             partitions += len(reader.batches)
             at = reader.stop
     except Exception as error:
         last = FailedFrame(answering, max(0, reader.stop - at - 4), error)
+    answering.meter.successes += successes
     if last is None and not requests:
         return None
     return PipelinedRequests(
