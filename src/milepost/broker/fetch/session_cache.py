@@ -12,7 +12,8 @@ watermark and log start as in the last answer.
 The cache is bounded, in sessions and in partitions of all sessions together. As in Kafka a new session takes the place of one that has
 been idle for two minutes, or of a smaller one that is two minutes old; a follower's that of a consumer's. A session without a place is
 none: its answer says 0, and the client goes on with full fetches. So does one that names a partition which never was here: that is
-not kept, and the client names it again, for it may come. A session belongs to no connection.
+not kept, and the client names it again, for it may come. A session belongs to no connection, but either to versions that name topics or
+to those that have their ids: a topic in it is known by one of the two.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from milepost.broker.fetch.partition_read import FetchPartition, Result, empty, is_diverging, offsets_of
+from milepost.broker.fetch.partition_read import BY_ID_SINCE, FetchPartition, Result, empty, is_diverging, offsets_of
 from milepost.broker.slices import Work, at_once
 from milepost.clock import Clock
 from milepost.log.reading import Isolation
@@ -97,9 +98,10 @@ class Refused(Sessionless):
 class Session(Sessionless):
     """What a client fetches again and again, and what it was sent last about each partition."""
 
-    def __init__(self, cache: FetchSessions, is_followers: bool):
+    def __init__(self, cache: FetchSessions, is_by_id: bool, is_followers: bool):
         super().__init__()
         self._cache = cache
+        self.is_by_id = is_by_id
         self.is_followers = is_followers
         self.epoch = 1
         self.created_ms = self.last_used_ms = cache.clock.now_ms()
@@ -195,7 +197,7 @@ class FetchSessions:
         session_id, epoch = request.session_id, request.session_epoch
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(session_id, None)
-            fetch = Sessionless() if version < 7 or epoch == FINAL_EPOCH else Session(self, is_followers)
+            fetch = Sessionless() if version < 7 or epoch == FINAL_EPOCH else Session(self, version >= BY_ID_SINCE, is_followers)
             yield from fetch.updating(request, version, make)
             return fetch
         session = self._sessions.get(session_id)
@@ -203,6 +205,8 @@ class FetchSessions:
             return Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.epoch:
             return Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.is_by_id is not (version >= BY_ID_SINCE):
+            return Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self.use(session)
         yield from session.updating(request, version, make)
         return session

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from milepost.protocol.messages import FetchRequest
 from tests.broker.fetch.readers import FAR_AWAY, Reader, at, offsets
 from tests.broker.topics import produce
@@ -117,3 +119,16 @@ def test_served_partitions_go_to_the_end_of_their_session(way, connection, wire)
     for found in [reader.ask(*(at(number, 0) for number in range(3))), *(reader.ask() for _ in range(5))]:
         served += [number for number, part in found.items() if part.records]
     assert served == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("first", "second"), [(12, 13), (12, 18), (18, 12), (13, 7)])
+def test_session_by_names_is_none_by_topic_ids_nor_the_other_way_round(way, broker, connection, wire, first, second):
+    produce(wire, "t", [b"v"])
+    reader = Reader(connection, in_session=True, version=first).warm(0)
+    with Wire(broker.bootstrap_servers) as elsewhere:
+        other = Reader(elsewhere, in_session=True, version=second)
+        other.session_id, other.session_epoch = reader.session_id, reader.session_epoch
+        for part in ([], [at(0, 0)]):
+            elsewhere.send(other.request(*part), second)
+            assert other.answer().error_code == 106
+    assert offsets(reader.ask(at(0, 0))[0]) == [0]
