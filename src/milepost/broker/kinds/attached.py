@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import posixpath
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ from milepost.replica.manager import ReplicaManager
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from milepost.coordinator.transactions.pending_markers import Markers
     from milepost.log.producer_state.verification import VerificationGuard
 
 NEVER = str(2**31 - 1)
@@ -137,14 +138,7 @@ class MemoryTopic(InternalTopic):
         done(ErrorCode.NONE)
 
 
-def leave_open(
-    partitions: Collection[TopicPartition],
-    producer_id: int,
-    producer_epoch: int,
-    committed: bool,
-    coordinator_epoch: int,
-    done: Callable[[dict[TopicPartition, int]], None],
-) -> None:
+def leave_open(markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
     """The markers of a transaction that was ending when the directory was copied are never written, so it goes on ending."""
 
 
