@@ -6,11 +6,17 @@ A function counts as called where its name is read, in a module that may mean it
     one that knows an interface with that name: a Protocol, or a class that others are made from
 
 What only uncalled functions read is uncalled, too, and so is a function that only functions of its own name read.
+
+What is handed to another project's code is called there:
+
+    a function with a decorator of that project (a command of click, a fixture of pytest)
+    the methods of a class that is made from one of that project's (a data source of Spark)
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Iterator, Mapping
 
 from tests.import_circles import import_graph, reached_from
@@ -24,6 +30,51 @@ def functions(tree: ast.Module) -> list[tuple[int, str]]:
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     defined = [node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return [(node.lineno, node.name) for node in defined if not node.name.startswith("_")]
+
+
+def foreign_names(tree: ast.Module, modules: Collection[str]) -> set[str]:
+    """Names that the module has from other projects. Cython's are not: what they decorate is called from here as ever."""
+    own = {name.partition(".")[0] for name in modules} | {"cython"} | sys.stdlib_module_names
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {
+                (each.asname or each.name).partition(".")[0] for each in node.names if each.name.partition(".")[0] not in own
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in own:
+            found |= {each.asname or each.name for each in node.names}
+    return found
+
+
+def first_name(node: ast.expr) -> str:
+    """`click` of `click.command("dump")`."""
+    return ast.unparse(node).partition("(")[0].partition("[")[0].partition(".")[0]
+
+
+def handed_over(trees: Mapping[str, ast.Module]) -> set[Function]:
+    """What other projects call."""
+    classes = [(module, node) for module, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    foreign = {module: foreign_names(tree, trees) for module, tree in trees.items()}
+    bases: set[str] = set()
+    while True:
+        found = {node.name for module, node in classes if any(first_name(base) in foreign[module] | bases for base in node.bases)}
+        if found == bases:
+            break
+        bases = found
+    methods = {
+        (module, each.name)
+        for module, node in classes
+        if node.name in bases
+        for each in node.body
+        if isinstance(each, ast.FunctionDef)
+    }
+    decorated = {
+        (module, node.name)
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any(first_name(each) in foreign[module] for each in node.decorator_list)
+    }
+    return methods | decorated
 
 
 def names_read(tree: ast.Module) -> Iterator[tuple[str, frozenset[str]]]:
@@ -51,17 +102,22 @@ def interfaces(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     return found
 
 
-def uncalled(sources: Mapping[str, str], modules: Collection[str], called: Collection[str] = ()) -> list[tuple[str, int, str]]:
-    """(module, line, name) of what nobody in `sources` calls of `modules`; names in `called` are called from outside."""
+def uncalled(
+    sources: Mapping[str, str], modules: Collection[str], called: Collection[Function] = ()
+) -> list[tuple[str, int, str]]:
+    """(module, line, name) of what nobody in `sources` calls of `modules`; what is in `called` is called from outside."""
     trees = {name: ast.parse(source) for name, source in sources.items()}
     graph = import_graph(sources)
     reached = {name: {name, *reached_from(name, graph)} for name in sources}
-    defined = [(module, line, name) for module in modules for line, name in functions(trees[module]) if name not in called]
+    outside = handed_over(trees) | {*called}
+    defined = [
+        (module, line, name) for module in modules for line, name in functions(trees[module]) if (module, name) not in outside
+    ]
     known = interfaces(trees)
     readers: dict[str, set[tuple[str, frozenset[str]]]] = {name: set() for _, _, name in defined}
     for module, tree in trees.items():
         for name, inside in names_read(tree):
-            if name in readers and name not in inside:
+            if name in readers and (name not in inside or (module, name) in outside):
                 readers[name].add((module, inside))
 
     def may_mean(reader: str, module: str, name: str) -> bool:

@@ -15,6 +15,9 @@ from milepost.broker.broker import Broker
 from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.lifecycle import Life
 from milepost.files import Disk
+from milepost.protocol.messages import (
+    MetadataRequest,
+)
 from tests.broker.wire import Wire
 
 SETTINGS = {
@@ -67,3 +70,11 @@ def broker(brokers: Brokers) -> Broker:
 def wire(broker: Broker) -> Iterator[Wire]:
     with Wire(broker.bootstrap_servers) as wire:
         yield wire
+
+
+@pytest.fixture
+def topic(wire) -> str:
+    """Made by asking for it."""
+    answer = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")], allow_auto_topic_creation=True), 4)
+    assert [(found.name, found.error_code, len(found.partitions)) for found in answer.topics] == [("t", 0, 1)]
+    return "t"

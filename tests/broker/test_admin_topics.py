@@ -237,7 +237,7 @@ def test_new_partitions_can_be_written_to_at_once(wire, version):
         (2, None, 37, "topic visits has 2 partitions; 2 would not be more"),
         (1, None, 37, "topic visits has 2 partitions; 1 would not be more"),
         (-1, None, 37, "topic visits has 2 partitions; -1 would not be more"),
-        (20_000, None, 44, "the request adds 19998 partitions, 10000 at once are allowed; send several"),
+        (20_000, None, 44, "the request asks for 19998 partitions, 10000 at once are allowed; send several"),
         (4, [[0]], 39, "2 partitions to be added and 1 assigned by hand: give each a list"),
         (3, [[9]], 39, "partition 2 is assigned to broker 9, which does not exist: there is only 0"),
         (3, [[]], 39, "partition 2 is assigned to no broker"),

@@ -223,8 +223,8 @@ def test_same_partition_twice_is_refused_with_both_places(golden: Golden) -> Non
 def test_same_directory_named_twice_is_one(golden: Golden) -> None:
     logdir = golden("page_visits/kafka-4.3.0") / "logdir"
     with Life(AttachedBroker([str(logdir), str(logdir / "page_visits-0"), f"{logdir}/"], FREE_PORT)) as broker:
-        paths = broker.logs.paths
-    assert sorted(map(str, paths)) == [f"page_visits-{number}" for number in range(5)]
+        partitions = list(broker.logs.logs)
+    assert sorted(map(str, partitions)) == [f"page_visits-{number}" for number in range(5)]
 
 
 def test_deleted_partition_is_left_out_of_a_data_directory_and_served_when_it_is_named(golden: Golden, tmp_path: Path) -> None:

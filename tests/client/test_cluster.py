@@ -10,7 +10,6 @@ from milepost.broker.kinds.alone import AloneBroker
 from milepost.broker.lifecycle import Life
 from milepost.client.addresses import Address
 from milepost.client.cluster import Cluster
-from milepost.client.metadata import Node
 from milepost.client.offsets import LATEST, list_offsets
 from milepost.client.retrying import failed
 from milepost.errors import BrokerUnavailable, MalformedMessage, RequestFailed
@@ -231,7 +230,7 @@ def test_coordinator_that_moved_is_looked_up_again(three, cluster_of, versions):
 def test_coordinator_is_looked_up_once(three, cluster_of):
     everywhere(three, FindCoordinator=coordinator(three[1], 1))
     cluster = cluster_of(three[0])
-    assert cluster.coordinator("g") == cluster.coordinator("g") == Node(1, three[1].address)
+    assert [cluster.on_coordinator("g", lambda connection: connection.address) for _ in range(2)] == [three[1].address] * 2
     assert three[0].names() == ["FindCoordinator"]
 
 

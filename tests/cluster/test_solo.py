@@ -8,8 +8,8 @@ import random
 import pytest
 
 from milepost.cluster import solo
-from milepost.cluster.change_log import FILE_NAME
-from milepost.cluster.solo import SoloCluster
+from milepost.cluster.change_log import FILE_NAME, ChangeLog
+from milepost.cluster.solo import KnownTopic, SoloCluster
 from milepost.cluster.view import TopicState
 from milepost.errors import KafkaStorage
 from milepost.files import Disk
@@ -40,7 +40,7 @@ def disk() -> FillableDisk:
 @pytest.fixture
 def opened(tmp_path, disk):
     """The cluster as another start would find it."""
-    return lambda: SoloCluster(str(tmp_path), disk, random.Random(1), "cluster", 0)
+    return lambda: SoloCluster(ChangeLog(str(tmp_path), disk), random.Random(1), "cluster", 0)
 
 
 def everything(cluster: SoloCluster) -> tuple:
@@ -111,7 +111,7 @@ def test_topics_that_kafka_left_behind_are_taken_in_with_their_ids(opened):
     cluster = opened()
     create(cluster, "known", 1)
     found = [(TopicPartition("visits", 0), None), (TopicPartition("visits", 2), "EY6sPWxSQJaP9KBcA_qc8g")]
-    cluster.adopt([*found, (TopicPartition("known", 7), None)])
+    cluster.adopt([*found, (TopicPartition("known", 7), None)], {})
     assert {name: topic.partitions for name, topic in opened().topics.items()} == {"known": 1, "visits": 3}
     assert opened().topics["visits"].topic_id_text == "EY6sPWxSQJaP9KBcA_qc8g"
 
@@ -119,12 +119,13 @@ def test_topics_that_kafka_left_behind_are_taken_in_with_their_ids(opened):
 def test_nothing_is_thrown_away_of_a_topic_whose_settings_are_not_known(opened):
     cluster = opened()
     found = [(TopicPartition("visits", 0), None), (TopicPartition("__consumer_offsets", 0), None)]
-    assert cluster.adopt(found, {"__consumer_offsets": {"cleanup.policy": "compact"}}) == ["visits", "__consumer_offsets"]
+    known = {"__consumer_offsets": KnownTopic({"cleanup.policy": "compact"})}
+    assert cluster.adopt(found, known) == ["visits", "__consumer_offsets"]
     assert {name: topic.configs for name, topic in opened().topics.items()} == {
         "visits": {"retention.ms": "-1", "retention.bytes": "-1"},
         "__consumer_offsets": {"cleanup.policy": "compact"},
     }
-    assert opened().adopt(found) == []
+    assert opened().adopt(found, {}) == []
 
 
 @pytest.mark.parametrize(("known", "first"), [(-1, 0), (0, 1000), (999, 1000), (1000, 2000), (123_456, 124_000)])
@@ -254,7 +255,7 @@ def test_no_crash_loses_a_change_that_was_made_or_makes_half_of_one(monkeypatch)
     """Every state that a process or a machine may leave, over appends and snapshots."""
     monkeypatch.setattr(solo, "SMALLEST_SNAPSHOT_AFTER", 300)
     disk = RecordingDisk(directories=["/data"])
-    cluster = SoloCluster("/data", disk, random.Random(1), "cluster", 0)
+    cluster = SoloCluster(ChangeLog("/data", disk), random.Random(1), "cluster", 0)
     made = [0]
     """How many operations of the disk had been done when there were so many pairs of topics."""
     for number in range(16):
@@ -265,7 +266,7 @@ def test_no_crash_loses_a_change_that_was_made_or_makes_half_of_one(monkeypatch)
     crashes = [*process_deaths({}, disk.trace), *power_failures({}, disk.trace, random.Random(2), subsets=5)]
     assert len(crashes) > 400
     for crash in crashes:
-        found = SoloCluster("/data", MemoryDisk(crash.state, ["/data"]), random.Random(1), "cluster", 0)
+        found = SoloCluster(ChangeLog("/data", MemoryDisk(crash.state, ["/data"])), random.Random(1), "cluster", 0)
         pairs = sum(after <= crash.after for after in made) - 1
         expected = [[f"{kind}{number}" for number in range(count) for kind in "ab"] for count in (pairs, pairs + 1)]
         assert list(found.topics) in expected, crash.label

@@ -9,9 +9,7 @@ import pytest
 from milepost.codec.varint import (
     read_unsigned_varint,
     read_varint,
-    read_varlong,
     varint_size,
-    varlong_size,
     write_unsigned_varint,
     write_varint,
     write_varlong,
@@ -54,8 +52,6 @@ def test_varint(value, encoded):
 @pytest.mark.parametrize(("value", "encoded"), VARLONGS)
 def test_varlong(value, encoded):
     assert written(write_varlong, value) == encoded
-    assert varlong_size(value) == len(encoded) // 2
-    assert read_varlong(memoryview(bytes.fromhex(encoded)), 0) == (value, len(encoded) // 2)
 
 
 @pytest.mark.parametrize(("value", "encoded"), UNSIGNED)
@@ -68,31 +64,29 @@ def test_padded_zero_is_read_as_kafka_does():
     assert read_varint(b"\x80\x80\x00", 0) == (0, 3)
 
 
-@pytest.mark.parametrize("read", [read_varint, read_unsigned_varint, read_varlong])
+@pytest.mark.parametrize("read", [read_varint, read_unsigned_varint])
 @pytest.mark.parametrize(("data", "position"), [(b"", 0), (b"\x00", 1), (b"?\x80", 1), (b"\xff\xff\xff", 0)])
 def test_number_cut_by_the_end_of_the_data(read, data, position):
     with pytest.raises(InvalidRecord, match=f"at position {position} is cut: the data ends at {len(data)}"):
         read(data, position)
 
 
-@pytest.mark.parametrize(("read", "limit"), [(read_varint, 5), (read_unsigned_varint, 5), (read_varlong, 10)])
-def test_number_that_does_not_end_in_its_bytes(read, limit):
-    with pytest.raises(InvalidRecord, match=f"at position 1 does not end within {limit} bytes"):
-        read(b"?" + b"\x80" * limit + b"\x00", 1)
+@pytest.mark.parametrize("read", [read_varint, read_unsigned_varint])
+def test_number_that_does_not_end_in_its_bytes(read):
+    with pytest.raises(InvalidRecord, match="at position 1 does not end within 5 bytes"):
+        read(b"?\x80\x80\x80\x80\x80\x00", 1)
 
 
-@pytest.mark.parametrize(
-    ("read", "data"), [(read_varint, "ffffffff10"), (read_unsigned_varint, "ffffffff7f"), (read_varlong, "ffffffffffffffffff02")]
-)
+@pytest.mark.parametrize(("read", "data"), [(read_varint, "ffffffff10"), (read_unsigned_varint, "ffffffff7f")])
 def test_number_with_bits_above_its_width_is_refused_where_kafka_drops_them(read, data):
-    with pytest.raises(InvalidRecord, match=r"carries more than (32|64) bits"):
+    with pytest.raises(InvalidRecord, match="carries more than 32 bits"):
         read(bytes.fromhex(data), 0)
 
 
 def test_a_megabyte_of_continuation_bytes_is_refused_at_once():
     hostile = b"\xff" * 1_000_000
     started = time.thread_time()
-    for read in (read_varint, read_varlong):
+    for read in (read_varint, read_unsigned_varint):
         with pytest.raises(InvalidRecord):
             read(hostile, 0)
     assert time.thread_time() - started < 1

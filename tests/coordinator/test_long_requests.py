@@ -22,7 +22,8 @@ from milepost.protocol.messages import (
     TxnOffsetCommitRequest,
 )
 from milepost.record.internal_topics.classic_records import OffsetCommitValue
-from tests.coordinator.group_fixture import DAY_MS, START_MS, GroupBench, Topics
+from tests.coordinator.group_fixture import DAY_MS, GroupBench
+from tests.coordinator.group_surroundings import START_MS, Topics
 from tests.coordinator.in_pieces import Pieces, finish
 
 PIECE_SECONDS = 0.5

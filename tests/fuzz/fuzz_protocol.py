@@ -43,7 +43,7 @@ def stream(data: bytes) -> None:
         for frame in reader.feed(piece):
             assert 1 <= len(frame) <= MAX_SIZE
             request(bytes(frame))
-    assert reader.buffered <= len(data)
+    assert len(reader._partial) <= len(data)
 
 
 def request(frame: bytes) -> None:

@@ -9,12 +9,9 @@ from milepost.codec.compression import Codec, compress, decompress
 from milepost.codec.varint import (
     read_unsigned_varint,
     read_varint,
-    read_varlong,
     varint_size,
-    varlong_size,
     write_unsigned_varint,
     write_varint,
-    write_varlong,
 )
 from milepost.errors import InvalidRecord
 from tests.fuzz.coverage_guided import needs_atheris, run_target
@@ -80,7 +77,6 @@ def test_streams_cut_and_streams_with_bytes_behind(codec, data, cut, behind):
 def test_numbers_from_random_bytes(data):
     for read, write, size in (
         (read_varint, write_varint, varint_size),
-        (read_varlong, write_varlong, varlong_size),
         (read_unsigned_varint, write_unsigned_varint, None),
     ):
         try:
@@ -90,7 +86,7 @@ def test_numbers_from_random_bytes(data):
         out = bytearray()
         write(out, value)
         assert read(out, 0) == (value, len(out))
-        assert len(out) <= end <= 10
+        assert len(out) <= end <= 5
         assert size is None or size(value) == len(out)
 
 

@@ -26,8 +26,9 @@ from milepost.log.open import open_log
 from milepost.log.producer_state.producer_entry import AppendOrigin
 from milepost.record.control import ControlType
 from tests.crash.history import Expected, Facts, as_stored, facts
-from tests.crash.invariants import check_lookups, check_producers, check_reading, check_transactions, scan
+from tests.crash.invariants import check_lookups, check_reading, scan
 from tests.crash.recorder import RecordingDisk
+from tests.crash.replayed_state import check_producers, check_transactions
 from tests.crash.replayer import DROP, KEEP, SIZE_ONLY, Durable
 from tests.crash.sample import DATA, NOW, PARTITION, SETTINGS, batch, marker
 

@@ -4,121 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from milepost.clock import ManualClock
-from milepost.config.broker import BrokerConfig
 from milepost.errors import KafkaStorage
 from milepost.log.directory.checkpoints import read_offset_checkpoint
-from milepost.log.directory.data_directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from milepost.log.directory.data_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from milepost.log.log import Log
 from milepost.log.maintenance import log_maintenance
-from milepost.log.maintenance.scheduler import Scheduler, Task, WorkQueue
 from milepost.log.maintenance.side_thread import BackgroundScheduler
-from milepost.log.manager import LogManager
 from milepost.log.retention import delete_old_segments
-from milepost.record.records import Record
-from milepost.topic_partition import TopicPartition
-from tests.log.cleaning.cleaned_logs import contents
 from tests.log.making import log_in, produced
-from tests.quick_disk import QuickDisk
-
-NOW = 1_700_000_000_000
-DAY = 86_400_000
-VISITS = TopicPartition("visits", 0)
-OTHER = TopicPartition("other", 0)
-SHORT = {"segment.bytes": 200, "retention.ms": 1000, "file.delete.delay.ms": 60_000}
-COMPACTED = {"cleanup.policy": "compact", "segment.bytes": 200, "min.cleanable.dirty.ratio": 0}
-BOTH = SHORT | COMPACTED | {"cleanup.policy": "compact,delete"}
-
-
-class FullDisk(QuickDisk):
-    """A disk without room for one file, as long as `full` names it."""
-
-    full = "nothing"
-
-    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
-        if flags & os.O_CREAT and f"/{self.full}" in path:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        return super().open(path, flags)
-
-    def sync_directory(self, path: str) -> None:
-        self.stat(path)  # it has to be there
-
-
-class SlowScheduler(Scheduler):
-    """What is given aside waits until somebody has to have it."""
-
-    def __init__(self, clock: ManualClock):
-        super().__init__(clock)
-        self.waiting: list[Callable[[], None]] = []
-
-    def in_background(self, work, then, failed, work_queue=WorkQueue.METADATA) -> None:
-        self.waiting.append(partial(super().in_background, work, then, failed, work_queue))
-
-    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
-        while self.waiting and not is_enough():
-            self.waiting.pop(0)()
-
-    def all(self, works: Sequence[Task]) -> list[OSError | None]:
-        return Scheduler(self._clock).all(works)
-
-
-class Managers:
-    def __init__(self, directory: Path):
-        self.directory = directory
-        self.clock = ManualClock(NOW)
-        self.disk = FullDisk()
-        self.started: list[LogManager] = []
-
-    def start(self, topic: dict[str, object], directory: Path | None = None) -> LogManager:
-        config = BrokerConfig.parse({"log.dirs": str(directory or self.directory), "log.cleaner.dedupe.buffer.size": 2 << 20})
-        topics = dict.fromkeys((VISITS.topic, OTHER.topic), topic)
-        manager = LogManager(config, topics, disk=self.disk, clock=self.clock, rng=random.Random(1))
-        manager.startup()
-        self.started.append(manager)
-        return manager
-
-    def after_crash(self, topic: dict[str, object], copy: Path) -> LogManager:
-        """Another manager, on what is on the disk now."""
-        shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns(".lock"))
-        return self.start(topic, copy)
-
-    def stop(self) -> None:
-        while self.started:
-            self.started.pop().shutdown()
-
-
-@pytest.fixture
-def managers(tmp_path):
-    made = Managers(tmp_path / "data")
-    yield made
-    made.stop()
-
-
-def put(log: Log, *values: str, age_ms: int = 0) -> None:
-    for value in values:
-        log.append([Record(key=value.encode(), value=value.encode() * 10, timestamp=log.clock.now_ms() - age_ms)])
-
-
-def values(log: Log) -> list[str | None]:
-    """The keys of all records, committed or not."""
-    return [key for offset, (key, _) in contents(log).items() if offset >= log.start_offset]
-
-
-def filled(manager: LogManager, count: int = 12, young: int = 0) -> Log:
-    """A log of several segments, all of them too old to be kept but those with `young` records."""
-    log = manager.create(VISITS)
-    put(log, *(f"old{number}" for number in range(count)), age_ms=DAY)
-    put(log, *(f"young{number}" for number in range(young)))
-    assert len(log.segments) > 8
-    return log
+from tests.log.managers import BOTH, COMPACTED, DAY, NEW, OTHER, SHORT, VISITS, filled, made_again, put, values
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -133,17 +32,6 @@ def run_with(pieces: Iterator[object], number: int, event: Callable[[], object])
             happened = True
             event()
     return happened
-
-
-def made_again(manager: LogManager) -> Callable[[], None]:
-    def make() -> None:
-        manager.delete(VISITS)
-        put(manager.create(VISITS), *(f"new{number}" for number in range(6)))
-
-    return make
-
-
-NEW = [f"new{number}" for number in range(6)]
 
 
 # Passes over all logs, with pauses in between.
@@ -331,94 +219,3 @@ def test_reader_of_a_deleted_topic_goes_on_with_its_records_and_not_those_of_the
     assert b"old0" in found.data
     assert b"new0" not in found.data
     assert values(log) == ["old0", "old1"]
-
-
-# A topic of the same name.
-
-
-@pytest.mark.parametrize("how", ["delete", "set aside"])
-@pytest.mark.parametrize("is_checkpointed", [True, False])
-def test_topic_made_again_starts_at_zero_also_after_a_crash(managers, tmp_path, how, is_checkpointed):
-    manager = managers.start(BOTH | {"retention.ms": -1})
-    log = filled(manager, 20)
-    log.flush()
-    log.delete_records(16)
-    manager.clean()
-    if is_checkpointed:
-        for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
-            list(manager.maintenance.checkpoint(name))
-    manager.delete(VISITS) if how == "delete" else manager.set_aside(VISITS)
-    for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS):
-        path = managers.directory / name
-        assert not path.exists() or "visits" not in path.read_text()
-    new = manager.create(VISITS)
-    put(new, *NEW)
-    assert (new.start_offset, new.end_offset, values(new)) == (0, 6, NEW)
-    put(new, *(f"more{number}" for number in range(20)))
-    again = managers.after_crash(COMPACTED, tmp_path / "copy").logs[VISITS]
-    assert (again.start_offset, again.end_offset, again.high_watermark) == (0, 26, 0)
-
-
-def test_topic_made_again_after_a_crash_that_left_its_checkpoints_starts_at_zero(managers, tmp_path):
-    """The crash came between the rename of the directory and the checkpoints."""
-    manager = managers.start({})
-    put(manager.create(OTHER), "one")
-    manager.shutdown()
-    (managers.directory / LOG_STARTS).write_text("0\n1\nvisits 0 16\n")
-    manager = managers.start({})
-    log = manager.create(VISITS)
-    put(log, *NEW)
-    assert (log.start_offset, values(log)) == (0, NEW)
-    put(log, *(f"more{number}" for number in range(20)))
-    again = managers.after_crash({}, tmp_path / "copy").logs[VISITS]
-    assert (again.start_offset, again.end_offset) == (0, 26)
-
-
-def test_checkpoints_without_a_deleted_topic_are_written_before_its_name_is_used_again(managers, tmp_path):
-    """By side threads, and the loop that would begin the rewrite has no time."""
-    manager = managers.start({})
-    posted: list[Callable[[], None]] = []
-    manager.scheduler = BackgroundScheduler(managers.clock, posted.append)
-    log = manager.create(VISITS)
-    put(log, *(f"old{number}" for number in range(20)))
-    log.delete_records(16)
-    list(manager.maintenance.checkpoint(LOG_STARTS))
-    manager.scheduler.wait()
-    made_again(manager)()
-    put(manager.logs[VISITS], *(f"more{number}" for number in range(20)))
-    again = managers.after_crash({}, tmp_path / "copy").logs[VISITS]
-    assert (again.start_offset, again.end_offset) == (0, 26)
-    for task in posted:
-        task()
-    manager.scheduler.wait()
-    list(manager.maintenance.checkpoint(HIGH_WATERMARKS))
-    manager.scheduler.stop()
-    assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n1\nvisits 0 26\n"
-
-
-def test_topic_of_many_partitions_that_goes_is_taken_out_of_the_checkpoints_a_few_times_not_once_for_each(managers):
-    """The disk is slower than the loop, which takes partitions away one pass after the other."""
-    manager = managers.start({})
-    names = [TopicPartition("visits", number) for number in range(200)]
-    for name in names:
-        put(manager.create(name), "one")
-    list(manager.maintenance.checkpoint(HIGH_WATERMARKS))
-    manager.scheduler = scheduler = SlowScheduler(managers.clock)
-    for name in names[:100]:
-        manager.delete(name)
-    assert len(scheduler.waiting) == 1
-    scheduler.wait()
-    for name in names[100:]:
-        manager.delete(name)
-    assert len(scheduler.waiting) == 1
-    scheduler.wait()
-    assert (managers.directory / HIGH_WATERMARKS).read_text() == "0\n0\n"
-
-
-def test_log_that_is_opened_on_its_own_and_is_new_does_not_start_where_an_earlier_one_did(tmp_path):
-    (tmp_path / LOG_STARTS).write_text("0\n1\ntopic 0 16\n")
-    log = log_in(tmp_path)
-    put(log, *NEW)
-    assert (log.start_offset, values(log)) == (0, NEW)
-    log.close()
-    assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"

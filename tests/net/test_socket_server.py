@@ -12,6 +12,7 @@ from milepost.net import socket_server
 from milepost.net.acceptor import Acceptor
 from milepost.net.connection_limits import ConnectionLimits
 from tests.net.echo_server import Client, echo_server
+from tests.net.input_memory import input_memory
 from tests.waiting import PATIENCE, until
 
 modes = pytest.mark.parametrize("pooled", [False, True], ids=["inline", "pooled"])
@@ -326,7 +327,7 @@ def test_a_frame_that_is_only_announced_costs_no_memory():
             client.socket.sendall(struct.pack(">i", 100 << 20) + b"few bytes")
         healthy = Client(server.port)
         assert healthy.ask(b"fine") == b"fine"
-        kept = [channel.input_memory for processor in server.server.processors for channel in processor.channels.values()]
+        kept = [input_memory(channel) for processor in server.server.processors for channel in processor.channels.values()]
         assert max(kept) < 100
         for client in [*clients, healthy]:
             client.close()

@@ -41,7 +41,7 @@ def test_frames_come_out_whole_and_in_order_however_the_bytes_were_cut(contents,
         found += [bytes(frame) for frame in reader.feed(stream[start:end])]
         start = end
     assert found == contents
-    assert (reader.buffered, reader.missing) == (0, 0)
+    assert (len(reader._partial), reader.missing) == (0, 0)
 
 
 def test_pipelined_requests_come_out_of_one_feed_as_views_of_it():
@@ -50,14 +50,14 @@ def test_pipelined_requests_come_out_of_one_feed_as_views_of_it():
     first, second = reader.feed(data)
     data[4] = ord("X")
     assert (bytes(first), bytes(second)) == (b"Xne", b"two")
-    assert reader.buffered == 2
+    assert len(reader._partial) == 2
 
 
 def test_frame_in_pieces_is_a_buffer_of_its_own():
     reader = FrameReader()
     data = bytearray(b"\0\0\0\4ab")
     assert reader.feed(data) == []
-    assert (reader.buffered, reader.missing) == (2, 2)
+    assert (len(reader._partial), reader.missing) == (2, 2)
     data[4] = ord("X")
     (frame,) = reader.feed(b"cd")
     assert bytes(frame) == b"abcd"

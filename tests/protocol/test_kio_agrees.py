@@ -16,7 +16,7 @@ import pytest
 
 from milepost.protocol import generated
 from milepost.protocol.apis import APIS, BY_KEY, Api
-from milepost.protocol.error_codes import ErrorCode
+from milepost.protocol.error_codes import RETRIABLE, ErrorCode
 from milepost.protocol.schema import Field, Struct
 from tests.protocol.random_messages import random_message
 
@@ -127,6 +127,6 @@ def test_every_version_has_the_fields_that_kio_has_and_its_bytes_come_back_from_
 def test_error_codes_are_those_of_kio():
     from kio.schema.errors import ErrorCode as KioErrorCode
 
-    assert {code.name.lower(): (code.value, code.is_retriable) for code in ErrorCode} == {
+    assert {code.name.lower(): (code.value, code in RETRIABLE) for code in ErrorCode} == {
         code.name: (code.value, code.retriable) for code in KioErrorCode
     }

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import struct
-import zlib
 
 import pytest
 
 from milepost.codec.compression import Codec, compress
-from milepost.errors import CorruptRecord, InvalidArgument, InvalidRecord, UnsupportedCompressionType
+from milepost.errors import CorruptRecord, InvalidRecord, UnsupportedCompressionType
 from milepost.record.batch import TimestampType
-from milepost.record.builder import build_legacy, rewrite_legacy
 from milepost.record.legacy import LegacyBatch
 from milepost.record.records import Record
-
-V0 = bytes.fromhex("0000000000000005 00000010 1fecd70a 00 00 00000001 6b 00000001 76")
-V1 = bytes.fromhex("0000000000000005 00000018 39268c33 01 00 0000018bcfe56800 00000001 6b 00000001 76")
+from tests.record.legacy_messages import V0, V1, V1_GZIP_22_23, V1_GZIP_APPEND_TIME_37_38, message, offsets, wrapper
 
 # Written by Kafka 2.4.1.
 V0_GZIP_14_15 = bytes.fromhex(
@@ -27,41 +23,13 @@ V0_LZ4_0 = bytes.fromhex(
     "00000000000000000000005bf2a66e120003ffffffff0000004d04224d1860401a3e000000160001005139001cec540f00f021026b300000002975736572"
     "2d3030312c2f636172742f383433342c31302e3232382e362e32322c3230302c343932353600000000"
 )
-V1_GZIP_22_23 = bytes.fromhex(
-    "000000000000001700000059a5ce60f601010000018bcfe56abfffffffff000000431f8b08000000000000ff63608003d982159aa58c400663f7f9a759cb"
-    "800cf6ecd44a5d0303e3ff4000550492976d58716a025ce17eb84243b04200bd8a01ff52000000"
-)
-V1_GZIP_APPEND_TIME_37_38 = bytes.fromhex(
-    "0000000000000026000000662aa81c530109000001a1de8b045affffffff000000501f8b08000000000000ff63608003add931d5468c1c0c0c8c0bef75b3"
-    "44014598b20d80a4506241416a5e8a4249666eaa427a55668182015407234857b9c6c202345d865875190200438047ee6c000000"
-)
+
+
 V1_LZ4_APPEND_TIME_74_75 = bytes.fromhex(
     "000000000000004b0000006f77bdfc95010b000001a1de8b04a7ffffffff0000005904224d186040824a00000016000100f01a29f941b447010800000"
     "1a1de8b04a7000000026b3000000011617070656e642074696d65206c7a342015000002009b0100000029996ee01135001c31350050"
     "6c7a34203100000000"
 )
-
-
-def message(
-    magic: int, offset: int, value: bytes | None, *, key: bytes | None = None, attributes: int = 0, timestamp: int = 0
-) -> bytes:
-    """An independent writer, so that what no builder would make can be made here."""
-
-    def sized(content: bytes | None) -> bytes:
-        return struct.pack(">i", -1) if content is None else struct.pack(">i", len(content)) + content
-
-    content = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"") + sized(key) + sized(value)
-    return struct.pack(">qiI", offset, 4 + len(content), zlib.crc32(content)) + content
-
-
-def wrapper(
-    inner: bytes, *, magic: int = 1, offset: int = 9, codec: Codec = Codec.GZIP, timestamp: int = 5, flags: int = 0
-) -> LegacyBatch:
-    return LegacyBatch(message(magic, offset, compress(codec, inner, magic=2), attributes=flags | codec, timestamp=timestamp))
-
-
-def offsets(batch: LegacyBatch) -> list[int]:
-    return [record.offset for record in batch.records()]
 
 
 # Plain messages
@@ -314,106 +282,3 @@ def test_a_wrapper_larger_than_the_cap_is_refused():
     assert bomb.size < 2000
     with pytest.raises(InvalidRecord, match="65536"):
         bomb.records(max_decompressed=65536)
-
-
-# Writing
-
-
-def test_the_worked_messages_are_written_byte_for_byte():
-    assert build_legacy([Record(5, -1, b"k", b"v")], magic=0) == V0
-    assert build_legacy([Record(5, 1700000000000, b"k", b"v")], magic=1) == V1
-
-
-def test_a_plain_set_is_one_message_per_record():
-    records = [Record(5, 1700000000000, b"k", b"v"), Record(7, 1700000000000, b"k", b"v")]
-    assert build_legacy(records, magic=1) == V1 + V1[:7] + b"\x07" + V1[8:]
-
-
-def test_magic_0_has_no_place_for_timestamps_and_their_type():
-    record = Record(5, 1700000000000, b"k", b"v")
-    assert build_legacy([record], magic=0) == V0
-    assert build_legacy([record], magic=0, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=9) == V0
-
-
-def test_a_plain_message_under_log_append_time_has_the_flag_and_that_time():
-    expected = bytes.fromhex(
-        "0000000000000000 0000002a dbc611bf 01 08 000001a1de8b03f8 00000002 6b30 00000012 617070656e642074696d65206e6f6e652030"
-    )
-    record = Record(0, 1700000000000, b"k0", b"append time none 0")
-    assert (
-        build_legacy([record], magic=1, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=1794735014904) == expected
-    )
-
-
-def test_a_wrapper_of_magic_1_has_the_last_offset_the_largest_timestamp_and_relative_offsets():
-    records = [Record(22, 8, b"a", b"1"), Record(23, 6, b"b", None), Record(30, 7, None, b"3")]
-    batch = LegacyBatch(build_legacy(records, magic=1, codec=Codec.SNAPPY))
-    batch.ensure_valid()
-    assert (batch.last_offset, batch.max_timestamp, batch.codec) == (30, 8, Codec.SNAPPY)
-    assert batch.records() == records
-    # Under a wrapper offset of 0 the inner offsets show as they are stored.
-    assert offsets(LegacyBatch(bytes(8) + bytes(batch.view())[8:])) == [0, 1, 8]
-
-
-def test_a_wrapper_of_magic_0_keeps_absolute_offsets():
-    records = [Record(22, -1, b"a", b"1"), Record(25, -1, b"b", None)]
-    written = build_legacy(records, magic=0, codec=Codec.GZIP)
-    assert LegacyBatch(written).records() == records
-    assert LegacyBatch(bytes(8) + written[8:]).records() == records
-
-
-def test_lz4_for_magic_0_is_written_with_the_wrong_header_checksum_and_for_magic_1_with_the_right_one():
-    record = Record(0, -1, b"k0", b"user-001,/cart/8434,10.228.6.22,200,49256")
-    assert build_legacy([record], magic=0, codec=Codec.LZ4)[26:33].hex(" ") == "04 22 4d 18 60 40 1a"
-    assert build_legacy([record], magic=1, codec=Codec.LZ4)[34:41].hex(" ") == "04 22 4d 18 60 40 82"
-
-
-@pytest.mark.parametrize(
-    ("records", "options", "sentence"),
-    [
-        ([Record(0, 0, b"", b"")], {"magic": 2}, "magic 2"),
-        ([Record(0, 0, b"", b"")], {"magic": 0, "codec": Codec.ZSTD}, "zstd"),
-        ([Record(0, 0, b"", b"")], {"magic": 1, "codec": Codec.ZSTD}, "zstd"),
-        ([], {"magic": 1}, "needs a record"),
-        ([Record(4, 0, b"", b""), Record(4, 0, b"", b"")], {"magic": 1}, "offset 4 is not above the previous record's, 4"),
-        ([Record(4, -2, b"", b"")], {"magic": 1}, "timestamp -2 at offset 4 is negative"),
-        ([Record(4, 0, b"", b"", (("h", b""),))], {"magic": 1}, "offset 4 has headers"),
-        ([Record(4, 0, b"", b"", (("h", b""),))], {"magic": 0}, "offset 4 has headers"),
-        (
-            [Record(4, 0, b"", b"")],
-            {"magic": 1, "timestamp_type": TimestampType.LOG_APPEND_TIME},
-            "LOG_APPEND_TIME needs the time",
-        ),
-    ],
-)
-def test_what_the_old_formats_cannot_hold_is_refused(records, options, sentence):
-    with pytest.raises(InvalidArgument, match=sentence):
-        build_legacy(records, **options)
-
-
-def test_compaction_of_a_wrapper_keeps_offsets_codec_and_timestamps():
-    original = LegacyBatch(V1_GZIP_22_23)
-    rewritten = LegacyBatch(rewrite_legacy(original, original.records()[1:]))
-    rewritten.ensure_valid()
-    assert rewritten.codec is Codec.GZIP
-    assert (rewritten.last_offset, rewritten.max_timestamp) == (23, 1700000000703)
-    assert rewritten.records() == [Record(23, 1700000000703, b"key-013", None)]
-
-
-def test_compaction_of_a_wrapper_under_log_append_time_keeps_that_time():
-    original = LegacyBatch(V1_GZIP_APPEND_TIME_37_38)
-    rewritten = LegacyBatch(rewrite_legacy(original, original.records()[:1]))
-    assert rewritten.timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert (rewritten.last_offset, rewritten.max_timestamp) == (37, 1794735015002)
-
-
-def test_compaction_repairs_a_wrapper_of_mixed_magics():
-    old = wrapper(message(0, 0, b"a", key=b"k") + message(0, 1, b"b", key=b"k"), offset=9)
-    repaired = LegacyBatch(rewrite_legacy(old, old.records()))
-    assert not repaired.holds_older_messages()
-    assert repaired.records() == [Record(8, -1, b"k", b"a"), Record(9, -1, b"k", b"b")]
-
-
-def test_compaction_must_keep_something():
-    with pytest.raises(InvalidArgument, match="no message is kept"):
-        rewrite_legacy(LegacyBatch(V0), [])

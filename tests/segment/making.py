@@ -17,6 +17,8 @@ from milepost.record.records import Record
 from milepost.segment.append_unit import AppendUnit
 from milepost.segment.segment import Segment
 
+INT_MAX = 2**31 - 1
+
 
 def batch(
     first_offset: int,

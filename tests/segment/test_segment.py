@@ -1,4 +1,4 @@
-"""One segment: what an append writes into its four files, when it is full, and what reading, cutting and reopening find."""
+"""One segment: what an append writes into its four files, when it is full, and what is left when it is closed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ import random
 import pytest
 
 from milepost.clock import ManualClock
-from milepost.codec.compression import Codec
 from milepost.config import LogConfig
 from milepost.errors import SegmentOffsetOverflow
 from milepost.files import Disk, HandlePool
-from milepost.record.builder import build_batch
-from milepost.record.records import Record
-from milepost.segment.file_records import Hole
 from milepost.segment.segment import Segment
 from milepost.segment.time_index import TimestampOffset
-from milepost.segment.trace import IndexSearch, LogScan, Trace
 from milepost.segment.txn_index import AbortedTransaction
-from tests.segment.making import append, batch, offset_entries, offsets_in, segment_in, time_entries
-
-INT_MAX = 2**31 - 1
-
+from tests.segment.making import INT_MAX, append, batch, offset_entries, offsets_in, segment_in, time_entries
 
 # What an append writes.
 
@@ -251,207 +243,6 @@ def test_jitter_beyond_the_segment_time_is_bounded_by_it(tmp_path):
     for seed in range(20):
         segment = Segment(HandlePool(Disk()), str(tmp_path), 0, config, ManualClock(), random.Random(seed))
         assert 0 < segment.max_segment_ms <= 10
-
-
-# Reading.
-
-
-@pytest.fixture
-def fifty(tmp_path):
-    """Base 40, offsets 50-51 and 60-61 in batches of 100 bytes."""
-    segment = segment_in(tmp_path, 40)
-    append(segment, batch(50, 2, size=100), batch(60, 2, size=100))
-    return segment
-
-
-def test_read_of_an_empty_segment_finds_nothing(tmp_path):
-    assert segment_in(tmp_path, 40).read(40, 300) is None
-
-
-@pytest.mark.parametrize(("offset", "position"), [(40, 0), (48, 0), (50, 0), (51, 0), (52, 100), (60, 100), (61, 100)])
-def test_read_starts_at_the_batch_that_holds_the_offset_or_the_next_one(fifty, offset, position):
-    read = fifty.read(offset, 300)
-    assert read.first.position == position
-    assert read.data.size == 200 - position
-
-
-def test_read_behind_the_last_offset_finds_nothing(fifty):
-    assert fifty.read(62, 300) is None
-
-
-@pytest.mark.parametrize(
-    ("max_bytes", "min_one", "size", "incomplete"),
-    [
-        (0, False, 0, True),
-        (1, False, 1, True),
-        (150, False, 150, False),
-        (0, True, 100, False),
-        (1, True, 100, False),
-        (500, True, 200, False),
-    ],
-)
-def test_read_is_bounded_by_size_but_for_a_first_batch_that_is_wanted_whole(fifty, max_bytes, min_one, size, incomplete):
-    read = fifty.read(50, max_bytes, min_one=min_one)
-    assert (read.data.size, read.first_entry_incomplete) == (size, incomplete)
-
-
-@pytest.mark.parametrize(("max_position", "size"), [(200, 200), (100, 100), (0, 0)])
-def test_read_stops_at_the_position_of_the_bound(fifty, max_position, size):
-    assert fifty.read(50, 300, max_position).data.size == size
-
-
-def test_read_whose_bound_lies_before_its_start_is_empty(fifty):
-    assert fifty.read(60, 300, 50).data.size == 0
-
-
-def test_next_offset_is_the_base_of_an_empty_segment_and_one_past_the_last_record(tmp_path):
-    segment = segment_in(tmp_path, 40)
-    assert segment.next_offset() == 40
-    append(segment, batch(50, 3))
-    assert segment.next_offset() == 53
-
-
-def test_locate_notes_what_it_did(tmp_path):
-    segment = segment_in(tmp_path, index_interval_bytes=250)
-    append(segment, *[batch(2 * place, 2, size=100) for place in range(10)])
-    trace = Trace()
-    assert segment.locate(9, trace).position == 400
-    search, scan = trace.steps
-    assert isinstance(search, IndexSearch)
-    assert search.entry == (7, 300)
-    assert isinstance(scan, LogScan)
-    assert (scan.start_position, scan.position, scan.bytes_skipped, scan.batches_skipped) == (300, 400, 100, 1)
-
-
-# By time.
-
-
-def timed(tmp_path, codec=Codec.NONE):
-    """Offsets 0-2 at 10, 30, 20; 3-5 at 40, 60, 50; …: five batches of three, the middle record newest."""
-    segment = segment_in(tmp_path, index_interval_bytes=0)
-    for place in range(5):
-        times = [30 * place + 10, 30 * place + 30, 30 * place + 20]
-        append(segment, build_batch([Record(3 * place + n, times[n], b"k", b"v") for n in range(3)], codec=codec))
-    return segment
-
-
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-@pytest.mark.parametrize(
-    ("time", "answer"),
-    [(0, (0, 10)), (10, (0, 10)), (11, (1, 30)), (30, (1, 30)), (31, (3, 40)), (41, (4, 60)), (150, (13, 150)), (151, None)],
-)
-def test_lookup_by_time_ends_at_the_first_record_that_is_not_older(tmp_path, codec, time, answer):
-    found = timed(tmp_path, codec).find_by_timestamp(time, 0)
-    assert (found and (found.offset, found.timestamp)) == answer
-
-
-def test_lookup_by_time_does_not_go_below_the_log_start(tmp_path):
-    found = timed(tmp_path).find_by_timestamp(0, 5)
-    assert (found.offset, found.timestamp) == (5, 50)
-
-
-def test_lookup_by_time_notes_time_index_offset_index_and_walk(tmp_path):
-    trace = Trace()
-    found = timed(tmp_path).find_by_timestamp(75, 0, trace)
-    assert (found.offset, found.timestamp) == (7, 90)
-    times, offsets, scan = trace.steps
-    assert (times.entry_size, times.entry) == (12, (60, 5))
-    assert (offsets.entry_size, offsets.target) == (8, 5)
-    assert (scan.batches_skipped, scan.records_rejected) == (1, 1)
-
-
-def test_segment_without_timestamps_is_as_old_as_its_file(tmp_path):
-    segment = segment_in(tmp_path)
-    append(segment, batch(0, timestamp=-1))
-    os.utime(tmp_path / "00000000000000000000.log", (1700000000.25, 1700000000.25))
-    assert segment.largest_timestamp == 1700000000250
-
-
-# Cutting.
-
-
-def test_cut_removes_the_batch_that_holds_the_offset_and_all_behind_it(tmp_path):
-    segment = segment_in(tmp_path)
-    append(segment, *[batch(3 * place, 3, size=100) for place in range(4)])
-    assert segment.truncate_to(7) == 200
-    assert offsets_in(segment) == [0, 1, 2, 3, 4, 5]
-    assert segment.next_offset() == 6
-
-
-def test_cut_in_a_gap_removes_the_batch_behind_it(tmp_path):
-    segment = segment_in(tmp_path, 40)
-    append(segment, batch(40), batch(43))
-    segment.truncate_to(41)
-    assert offsets_in(segment) == [40]
-
-
-def test_cut_behind_the_end_removes_nothing(tmp_path):
-    segment = segment_in(tmp_path)
-    append(segment, batch(0, 2, size=100))
-    assert segment.truncate_to(2) == 0
-    assert offsets_in(segment) == [0, 1]
-
-
-@pytest.mark.parametrize(("offset", "kept"), [(7, 400), (6, 400), (5, 200), (4, 200), (3, 100)])
-def test_cut_in_and_around_a_hole_takes_the_whole_hole(tmp_path, offset, kept):
-    segment = segment_in(tmp_path)
-    append(segment, *[batch(2 * place, 2, size=100) for place in range(3)])
-    # Offsets 4 and 5 are lost in 200 damaged bytes; 6 and 7 lie behind them.
-    segment.log.truncate_to(200)
-    segment.log.append([b"\xff" * 200, batch(6, 2, size=100)], 300)
-    segment.log.holes = [Hole(200, 400, 4, 6)]
-    segment.truncate_to(offset)
-    assert segment.size == kept
-    assert segment.log.holes == ([Hole(200, 400, 4, 6)] if kept == 400 else [])
-
-
-def test_cut_takes_the_index_entries_and_the_largest_timestamp_with_it(tmp_path):
-    segment = segment_in(tmp_path, index_interval_bytes=0)
-    append(segment, *[batch(place, size=100, timestamp=place * 10) for place in range(5)])
-    segment.txn_index.append(AbortedTransaction(1, 0, 2, 0))
-    segment.txn_index.append(AbortedTransaction(1, 3, 4, 3))
-    segment.truncate_to(3)
-    assert offset_entries(segment) == [(1, 100), (2, 200)]
-    assert time_entries(segment) == [(10, 1), (20, 2)]
-    assert segment.max_so_far == TimestampOffset(20, 2)
-    assert [aborted.last_offset for aborted in segment.txn_index.transactions()] == [2]
-    append(segment, batch(3, size=100, timestamp=15))
-    assert segment.max_so_far == TimestampOffset(20, 2)
-
-
-def test_largest_timestamp_after_a_cut_is_found_behind_the_last_time_entry(tmp_path):
-    segment = segment_in(tmp_path, index_interval_bytes=10_000)
-    append(segment, *[batch(place, size=100, timestamp=place * 10) for place in range(5)])
-    segment.truncate_to(3)
-    assert segment.max_so_far == TimestampOffset(20, 2)
-
-
-def test_cut_to_nothing_makes_the_segment_new(tmp_path):
-    clock = ManualClock(1000)
-    segment = segment_in(tmp_path, clock=clock, index_interval_bytes=0, segment_ms=500)
-    append(segment, batch(0, timestamp=10), batch(1, timestamp=11))
-    clock.advance(400)
-    segment.truncate_to(0)
-    assert segment.waited_ms(-1) == 0
-    assert not segment.is_index_full
-    assert segment.read(0, 100) is None
-    append(segment, batch(0, timestamp=7000), batch(1, timestamp=7001))
-    assert segment.first_timestamp == 7000
-    assert offset_entries(segment) == [(1, 69)]
-
-
-def test_empty_segment_that_is_reopened_and_cut_does_not_roll(tmp_path):
-    clock = ManualClock()
-    segment_in(tmp_path, clock=clock, segment_ms=300_000).seal()
-    clock.advance(500)
-    segment = segment_in(tmp_path, clock=clock, segment_ms=300_000)
-    assert segment.truncate_to(57) == 0
-    assert segment.waited_ms(-1) == 0
-    assert not segment.is_index_full
-    assert not segment.should_roll(100, -1, 100)
-    clock.advance(300_001)
-    assert not segment.should_roll(100, -1, 100)
-    assert segment.should_roll(100, -1, INT_MAX + 200)
 
 
 # Files.

@@ -41,14 +41,16 @@ from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
 from tests.crash.memory_disk import State
 from tests.simulation.late_threads import Cleaning, LateThreads
+from tests.simulation.stored import contents, topic_settings
 from tests.simulation.two_disks import TwoDisks
-from tests.simulation.written import RETENTION_MS, Written
+from tests.simulation.written import Written
 
 NOW = 1_700_000_000_000
 DIRECTORIES = ("/a", "/b")
 NAMES = tuple(TopicPartition(topic, 0) for topic in ("one", "two", "three", "four"))
 POLICIES = ("delete", "compact", "compact", "compact,delete")
-FLUSH_MS = 4_000
+
+
 MOST_GONE = 4
 TURNS = 400
 TURNS_BETWEEN_LOOKS = 10
@@ -396,23 +398,3 @@ class StorageRun:
                     if slot < 0 or known[slot].epoch != batch.partition_leader_epoch:
                         what = f"the batch at {batch.base_offset} is of epoch {batch.partition_leader_epoch}"
                         self.find("epoch", f"{log.partition}: {what}; it knows of {known}")
-
-
-def topic_settings(policy: str) -> dict[str, object]:
-    return {
-        "cleanup.policy": policy,
-        "segment.bytes": 300,
-        "retention.ms": RETENTION_MS,
-        "file.delete.delay.ms": 3_000,
-        "min.cleanable.dirty.ratio": 0.01,
-        "flush.ms": FLUSH_MS,
-    }
-
-
-def contents(log: Log) -> dict[int, tuple[bytes, bytes, int]]:
-    return {
-        record.offset: (record.key or b"", record.value or b"", record.timestamp)
-        for segment in log.segments
-        for _, batch in segment.log.batches()
-        for record in batch.records()
-    }

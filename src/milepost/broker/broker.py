@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from milepost.broker.authorizer import Authorizer
+from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch.session_cache import FetchSessions
 from milepost.broker.runtime import MakeRuntime, sockets
+from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.cluster.view import ClusterView
 from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import parse_listener
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
     from milepost.broker.internal_topics.coordinators import Coordinators
     from milepost.broker.telemetry.metrics_endpoint import MetricsEndpoint
     from milepost.broker.topology.protocols import Topology
+    from milepost.clock import Clock
     from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
     from milepost.coordinator.transactions.pending_markers import WriteMarkers
     from milepost.coordinator.transactions.transaction_admission import Admission
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+    from milepost.files import Disk
+    from milepost.log.log_source import LogSource
     from milepost.replica.partition import Partition
 
 
@@ -64,6 +68,15 @@ class Membership(Protocol):
         """The logs are closed."""
 
 
+class Surroundings(TypedDict, total=False):
+    """What any kind may be given in the place of the machine's own: by a simulation, a test, or who embeds it."""
+
+    clock: Clock | None
+    rng: random.Random | None
+    disk: Disk | None
+    authorizer: Authorizer
+
+
 class Broker:
     # What its kind makes.
     node_id: int
@@ -81,16 +94,20 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
-        logs: LogManager,
-        authorizer: Authorizer,
         served: Mapping[int, Api],
+        *,
         cluster_parts: ClusterParts | None = None,
         make_runtime: MakeRuntime = sockets,
+        source: LogSource | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        disk: Disk | None = None,
+        authorizer: Authorizer = EVERYBODY,
     ):
         self.static_config = config
         # What is stored in the cluster may change it: at start, and while the broker runs.
         self.config = config
-        self.logs = logs
+        self.logs = logs = LogManager(config, disk=disk or MeteredDisk(), clock=clock, rng=rng, source=source)
         self.clock = logs.clock
         self.rng: random.Random = logs.rng
         self.dispatcher = Dispatcher(self, authorizer, served, cluster_parts)

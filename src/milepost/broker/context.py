@@ -121,9 +121,5 @@ class Context:
     def no_response(self) -> None:
         self.request.no_response()
 
-    def read_ahead(self) -> None:
-        """Read the connection on before this request is answered; answers stay in order."""
-        self.request.read_ahead()
-
     def close(self, reason: str) -> None:
         self.request.close(reason)

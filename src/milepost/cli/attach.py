@@ -20,6 +20,7 @@ from milepost.codec.text import counted
 if TYPE_CHECKING:
     from milepost.broker.kinds.attached import AttachedBroker
     from milepost.cluster.view import TopicState
+    from milepost.log.manager import LogManager
 
 
 @click.command("attach", short_help="Serve copied directories to Kafka clients, read-only.")
@@ -49,11 +50,11 @@ def lines(broker: AttachedBroker) -> Iterator[str]:
         yield labelled("data directory", directory.path)
     for _, topic in sorted(broker.cluster.topics.items()):
         yield labelled("topic", about(topic, broker))
-    for recovery in broker.logs.recoveries():
+    for recovery in recoveries(broker.logs):
         yield labelled("in memory", recovery)
-    for remark in broker.logs.remarks():
+    for remark in remarks(broker.logs):
         yield labelled("note", remark)
-    yield labelled("checksums", broker.logs.checksums())
+    yield labelled("checksums", checksums(broker.logs))
 
 
 def about(topic: TopicState, broker: AttachedBroker) -> str:
@@ -71,3 +72,42 @@ def ranges(numbers: list[int]) -> str:
     """`0, 3-5`."""
     runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def recoveries(logs: LogManager) -> Iterator[str]:
+    """What loading had to do, in memory, to show the logs: a sentence each."""
+    for partition, report in logs.reports.items():
+        if report.read_through:
+            total = len(logs.logs[partition].segments)
+            read = len(report.read_through)
+            were = "was" if read == 1 else "were"
+            yield f"{partition} was not closed cleanly: {read} of its {counted(total, 'segment')} {were} read through"
+        if report.rebuilt:
+            yield f"{partition}: indexes that did not fit their log were built anew for {counted(len(report.rebuilt), 'segment')}"
+        yield from report.notes
+
+
+def checksums(logs: LogManager) -> str:
+    """How far the checksums of the batches were looked at: loading does that only where a log was not closed cleanly."""
+    total = sum(len(log.segments) for log in logs.logs.values())
+    checked = sum(len(report.recovered) for report in logs.reports.values())
+    if not checked:
+        return "not checked, the logs were closed cleanly; milepost verify checks them"
+    if checked >= total:
+        return f"checked in {f'all {total} segments' if total > 1 else 'the only segment'}"
+    return f"checked in {checked} of {total} segments; milepost verify checks all"
+
+
+def remarks(logs: LogManager) -> Iterator[str]:
+    """What whoever reads these logs should know: a sentence each."""
+    for partition, log in logs.logs.items():
+        for hole in (hole for segment in log.segments for hole in segment.log.holes):
+            yield (
+                f"{partition}: offsets {hole.first_offset} to {hole.next_offset - 1} are damaged; reading them is an error, "
+                f"{hole.next_offset} is the next that can be read"
+            )
+        if log.last_stable_offset < log.end_offset:
+            yield (
+                f"{partition}: a transaction is open since offset {log.last_stable_offset}; consumers with read_committed "
+                f"stop there, before the end at {log.end_offset}"
+            )

@@ -214,9 +214,6 @@ class Cluster:
     def node(self, node_id: int) -> Node:
         return self._retry(lambda: self._node(node_id))
 
-    def coordinator(self, key: str, kind: int = GROUP) -> Node:
-        return self._retry(lambda: self._coordinator(key, kind))
-
     # The same, asked once.
 
     def _ask_metadata(self, topics: Iterable[str] | None, *, may_create: bool = False) -> ClusterInfo:

@@ -1,6 +1,6 @@
 """How often and how long a request is tried again.
 
-A request is tried again when the broker's error says that it may go better later (`ErrorCode.is_retriable`), or when the connection
+A request is tried again when the broker's error says that it may go better later (`RETRIABLE`), or when the connection
 was lost. The pauses double from `first_pause` to `longest_pause`; there are at most `attempts` attempts, and none begins after
 `timeout` seconds: long enough for a broker to restart. Then the last error is the answer.
 """

@@ -156,6 +156,16 @@ class ChangeLog:
         return len(content)
 
 
+class UnwrittenChanges(ChangeLog):
+    """For directories that stay as they are: a cluster over them begins with nothing, and what changes is in its memory only."""
+
+    def read(self) -> tuple[dict[str, Any] | None, list[Change]]:
+        return None, []
+
+    def append(self, changes: list[Change]) -> None:
+        """Nothing is written to them."""
+
+
 def line_of(changes: list[Change]) -> bytes:
     text = json.dumps(changes, separators=(",", ":")).encode()
     return b"%08x %s\n" % (crc32c(text), text)

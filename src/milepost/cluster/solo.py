@@ -27,6 +27,9 @@ makes it, and go after the one that deletes it: a start makes those that are mis
 
 Topics that are found on disk but not written down (a directory that Kafka left behind) are taken in as they are: the id from
 `partition.metadata`, the partitions from the directory names.
+
+A broker that changes nothing in its directories has `UnwrittenChanges`: its topics are those that are found, each with what
+`topics_written_down` says of it.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.clock import SystemClock
 from milepost.cluster.change_log import VERSION, Change, ChangeLog
@@ -58,11 +61,21 @@ KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 Subscribe = Callable[[Callable[[], object]], object]
 
 
+class KnownTopic(NamedTuple):
+    """What is known of a topic before its partitions are found."""
+
+    configs: Mapping[str, str] = KEPT
+    topic_id: str | None = None
+    partitions: int = 0
+
+
+UNKNOWN = KnownTopic()
+
+
 class SoloCluster(ClusterView):
     def __init__(
         self,
-        directory: str,
-        disk: Disk,
+        changes: ChangeLog,
         rng: random.Random,
         cluster_id: str,
         node_id: int,
@@ -70,7 +83,7 @@ class SoloCluster(ClusterView):
     ):
         super().__init__(cluster_id, node_id)
         self.rng = rng
-        self._changes = ChangeLog(directory, disk)
+        self._changes = changes
         self._scheduler = scheduler or Scheduler(SystemClock())
         self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, Any]] = {}
         self._unfinished = 0
@@ -264,21 +277,14 @@ class SoloCluster(ClusterView):
 
     # Topics.
 
-    def adopt(
-        self, found: Iterable[tuple[TopicPartition, str | None]], configs: Mapping[str, Mapping[str, str]] | None = None
-    ) -> list[str]:
-        """Adopt partitions on disk whose topics are unknown, with these settings or KEPT; the names of the topics."""
-        strangers: dict[str, tuple[int, str | None]] = {}
+    def adopt(self, found: Iterable[tuple[TopicPartition, str | None]], known: Mapping[str, KnownTopic]) -> list[str]:
+        """Adopt partitions on disk, and the ids in their directories, whose topics this cluster has not; the names of the topics."""
+        strangers: dict[str, KnownTopic] = {}
         for partition, topic_id in found:
             if partition.topic not in self.topics:
-                most, known_id = strangers.get(partition.topic, (0, None))
-                strangers[partition.topic] = (max(most, partition.partition + 1), known_id or topic_id)
-        self.save(
-            [
-                self.new_topic(name, partitions, (configs or {}).get(name, KEPT), topic_id)
-                for name, (partitions, topic_id) in strangers.items()
-            ]
-        )
+                configs, known_id, most = strangers.get(partition.topic) or known.get(partition.topic, UNKNOWN)
+                strangers[partition.topic] = KnownTopic(configs, known_id or topic_id, max(most, partition.partition + 1))
+        self.save([self.new_topic(name, each.partitions, each.configs, each.topic_id) for name, each in strangers.items()])
         return list(strangers)
 
     def new_topic(self, name: str, partitions: int, configs: Mapping[str, str], topic_id: str | None = None) -> Change:
@@ -315,6 +321,21 @@ class SoloCluster(ClusterView):
         if known >= self._next_producer_id:
             self.save([{"next_producer_id": (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK}])
             self._producer_ids_left = 0
+
+
+def topics_written_down(directories: Sequence[str], disk: Disk) -> dict[str, KnownTopic]:
+    """What the clusters of these directories remember; where two speak of a topic, the first does. A damaged file says nothing."""
+    found: dict[str, KnownTopic] = {}
+    for directory in reversed(directories):
+        try:
+            topics = SoloCluster(ChangeLog(directory, disk), random.Random(), "", -1).topics
+        except KafkaStorage as damage:
+            logger.warning("%s; the settings of its topics are not known", damage)
+        else:
+            found.update(
+                (name, KnownTopic(topic.configs, topic.topic_id_text, topic.partitions)) for name, topic in topics.items()
+            )
+    return found
 
 
 def entity_key(entity: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:

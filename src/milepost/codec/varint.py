@@ -3,7 +3,7 @@
     kind              bits  at most   signed values
     unsigned varint   32    5 bytes   no
     varint            32    5 bytes   zigzag: n -> 2n, or -2n-1 below zero
-    varlong           64    10 bytes  zigzag
+    varlong           64    10 bytes  zigzag       (written here; only the kernel reads them)
 
 Reading is bounded: the last allowed byte may not ask for another one (400 kB of 0xff would otherwise keep a
 Python loop busy for seconds), nor carry bits above the width, which Kafka drops silently and we refuse.
@@ -20,35 +20,26 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 UNSIGNED_INT_MAX = 2**32 - 1
 
 
-def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The value at `position`, and the position behind it."""
-    return _read(buffer, position, 32)
-
-
-def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    raw, position = _read(buffer, position, 32)
+def read_varint(buffer: Buffer, start: int) -> tuple[int, int]:
+    """The value at `start`, and the position behind it."""
+    raw, position = read_unsigned_varint(buffer, start)
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    raw, position = _read(buffer, position, 64)
-    return (raw >> 1) ^ -(raw & 1), position
-
-
-def _read(buffer: Buffer, start: int, bits: int) -> tuple[int, int]:
+def read_unsigned_varint(buffer: Buffer, start: int) -> tuple[int, int]:
     try:
         byte = buffer[start]
         if byte < 0x80:  # nearly every number of a record
             return byte, start + 1
         value = byte & 0x7F
         position = start + 1
-        for shift in range(7, bits, 7):
+        for shift in range(7, 32, 7):
             byte = buffer[position]
             position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                if value >> bits:
-                    raise InvalidRecord(f"the varint at position {start} carries more than {bits} bits (it ends 0x{byte:02x})")
+                if value >> 32:
+                    raise InvalidRecord(f"the varint at position {start} carries more than 32 bits (it ends 0x{byte:02x})")
                 return value, position
     except IndexError:
         raise InvalidRecord(f"the varint at position {start} is cut: the data ends at {len(buffer)}") from None
@@ -82,12 +73,4 @@ def _write(out: bytearray, raw: int) -> None:
 
 def varint_size(value: int) -> int:
     """How many bytes `write_varint` appends for `value`."""
-    return _size((value << 1) ^ (value >> 31))
-
-
-def varlong_size(value: int) -> int:
-    return _size((value << 1) ^ (value >> 63))
-
-
-def _size(raw: int) -> int:
-    return max(1, (raw.bit_length() + 6) // 7)
+    return max(1, (((value << 1) ^ (value >> 31)).bit_length() + 6) // 7)

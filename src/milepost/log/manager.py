@@ -1,7 +1,7 @@
 """All logs of a process: several data directories, one owner.
 
-    startup       lock every directory (one named twice is refused by its own lock), read its marker and checkpoints,
-                  load every partition in it
+    startup       open every directory and load every partition, as their source has it: `own_directories`, or
+                  `attached_directories` where they are somebody else's, and nothing in them changes
     while it runs create, delete and look up logs; what they need now and then is `maintenance`, and `cleaner`
     shutdown      close every log, write the checkpoints, and last of all the marker of a clean stop
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -35,19 +35,19 @@ from milepost.log.directory.data_directory import (
     RECOVERY_POINTS,
     DataDirectory,
 )
-from milepost.log.directory.partition_directory import delete_directory_name, parse_directory_name, stray_directory_name
+from milepost.log.directory.partition_directory import delete_directory_name, stray_directory_name
 from milepost.log.load_report import LoadReport
 from milepost.log.loading import LogLoader
 from milepost.log.log import Log
+from milepost.log.log_source import LogSource
 from milepost.log.maintenance.log_maintenance import LogMaintenance
 from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.log.open import last_segment_size
+from milepost.log.own_directories import OwnDirectories
 from milepost.log.owner import OwnedLog, Owner
 from milepost.topic_partition import TopicPartition, validate_topic_name
 
 logger = logging.getLogger("milepost.log")
-
-NOT_PARTITIONS = ("remote-log-index-cache", "__cluster_metadata-0")
 
 
 class LogManager(Owner):
@@ -60,8 +60,10 @@ class LogManager(Owner):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         scheduler: Scheduler | None = None,
+        source: LogSource | None = None,
     ):
         self.config = config
+        self.source = source or OwnDirectories()
         self.topics = {topic: LogConfig.parse(given, config) for topic, given in (topics or {}).items()}
         self.disk = disk or Disk()
         self.clock = clock or SystemClock()
@@ -88,17 +90,15 @@ class LogManager(Owner):
         self.load_directories()
 
     def open_directories(self) -> None:
-        """Lock every directory and read its checkpoints."""
+        """Read the checkpoints of every directory, locked if it is ours."""
         with self._all_or_nothing():
-            for path in self.config.directories:
-                self._open_directory(path)
+            self.source.open(self)
             self._ensure_one_online()
 
     def load_directories(self) -> None:
         """Load every partition, each with the settings of its topic as they are known now."""
         with self._all_or_nothing():
-            for directory in list(self.directories):
-                self._load_directory(directory)
+            self.source.load(self)
             self._ensure_one_online()
 
     @contextmanager
@@ -120,40 +120,7 @@ class LogManager(Owner):
         if not self.directories:
             raise KafkaStorage(f"none of the data directories can be used: {'; '.join(self.offline.values())}")
 
-    def _open_directory(self, path: str) -> None:
-        directory = DataDirectory(path, self.disk, self.clock)
-        try:
-            directory.open()
-        except KafkaStorage as error:
-            self._offline(path, error)
-        else:
-            self.directories.append(directory)
-
-    def _load_directory(self, directory: DataDirectory) -> None:
-        try:
-            for name in sorted(self.disk.listdir(directory.path)):
-                self._load_entry(directory, name)
-        except OSError as error:
-            self.take_offline(directory, error)
-
-    def _load_entry(self, directory: DataDirectory, name: str) -> None:
-        path = f"{directory.path}/{name}"
-        if name in NOT_PARTITIONS or not self._is_directory(path):
-            return
-        try:
-            partition, suffix = parse_directory_name(name)
-        except KafkaStorage:
-            logger.warning("%s: not the name of a partition directory; left alone", path)
-            return
-        if suffix == "delete":
-            self.scheduler.later(self.config.log_segment_delete_delay_ms, self._removal(path))
-        elif not suffix:
-            self._load_partition(directory, partition, path)
-
-    def _is_directory(self, path: str) -> bool:
-        return (self.disk.stat(path).st_mode & 0o170000) == 0o040000
-
-    def _load_partition(self, directory: DataDirectory, partition: TopicPartition, path: str) -> None:
+    def load_partition(self, directory: DataDirectory, partition: TopicPartition, path: str) -> Log:
         if partition in self.logs:
             raise KafkaStorage(
                 f"{partition} is in two places, {self.logs[partition].directory} and {path}; move one of them away"
@@ -164,6 +131,7 @@ class LogManager(Owner):
         if loader.report.recovered or loader.report.notes:
             self.reports[partition] = loader.report
         log.update_high_watermark(directory.high_watermarks.get(partition, log.start_offset))
+        return log
 
     def _loader(self, directory: DataDirectory, partition: TopicPartition, path: str) -> LogLoader:
         return LogLoader(
@@ -233,8 +201,7 @@ class LogManager(Owner):
         self.disk.mkdir(path)
         if topic_id is not None:
             partition_metadata.ensure_topic_id(self.disk, metadata, topic_id, sync=not self.scheduler.is_background)
-        self._load_partition(directory, partition, path)
-        log = self.logs[partition]
+        log = self.load_partition(directory, partition, path)
         if self.scheduler.is_background:
             log.sync_in_background([metadata])
         self._sync_names(directory)
@@ -246,7 +213,7 @@ class LogManager(Owner):
         KafkaStorage when its directory is offline, or goes offline because of this: then the log is where it was.
         """
         log, doomed = self._take_away(partition, delete_directory_name)
-        self.scheduler.later(log.config.file_delete_delay_ms, self._removal(doomed))
+        self.remove_later(doomed, log.config.file_delete_delay_ms)
 
     def set_aside(self, partition: TopicPartition) -> str:
         """Take a log out of service and keep it: the directory that has it now. No start loads it, and nobody removes it but its owner."""
@@ -271,7 +238,7 @@ class LogManager(Owner):
         self.maintenance.forget(directory, partition)
         return log, renamed
 
-    def _removal(self, path: str) -> Callable[[], None]:
+    def remove_later(self, path: str, delay_ms: int) -> None:
         def remove() -> None:
             for name in self.disk.listdir(path):
                 self.disk.unlink(f"{path}/{name}")
@@ -280,7 +247,7 @@ class LogManager(Owner):
         def failed(error: OSError) -> None:
             logger.warning("%s: cannot be removed: %s; the next start tries again", path, error.strerror)
 
-        return lambda: self.scheduler.in_background(remove, lambda _: None, failed, WorkQueue.BULK)
+        self.scheduler.later(delay_ms, lambda: self.scheduler.in_background(remove, lambda _: None, failed, WorkQueue.BULK))
 
     # Work around the logs.
 
@@ -343,7 +310,7 @@ class LogManager(Owner):
         if directory not in self.directories:
             return
         self.directories.remove(directory)
-        self._offline(directory.path, error)
+        self.note_offline(directory.path, error)
         for log in self.online():
             if self._home[log.partition] is directory:
                 log.is_failed = True
@@ -351,7 +318,7 @@ class LogManager(Owner):
             directory.close(False, {})
         self.on_offline(directory.path)
 
-    def _offline(self, path: str, error: Exception) -> None:
+    def note_offline(self, path: str, error: Exception) -> None:
         reason = str(error) if isinstance(error, MilepostError) else f"{path}: {error}"
         self.offline[path] = reason
         logger.error("data directory offline: %s", reason)
@@ -359,12 +326,17 @@ class LogManager(Owner):
     # Stopping.
 
     def shutdown(self) -> None:
-        """Close all logs; a directory whose logs all closed without an error gets the marker of a clean stop."""
+        """Close all logs; a directory of ours whose logs all closed without an error gets the marker of a clean stop."""
         logs = [log for log in self.online() if not log.is_closed]
         works = [log.begin_close() for log in logs]
         closed = {
             log.partition for log, failure in zip(logs, self.scheduler.all(works), strict=True) if self._is_closed(log, failure)
         }
+        if self.source.is_ours:
+            self._leave_directories(closed)
+        self.directories = []
+
+    def _leave_directories(self, closed: Collection[TopicPartition]) -> None:
         for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
             for _ in self.maintenance.checkpoint(name):
                 pass
@@ -377,7 +349,6 @@ class LogManager(Owner):
                 logger.error(
                     "%s: no marker of a clean stop: %s; the next start recovers its logs", directory.path, error.strerror
                 )
-        self.directories = []
 
     def _is_closed(self, log: Log, failure: OSError | None) -> bool:
         try:

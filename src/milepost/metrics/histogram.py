@@ -111,10 +111,6 @@ class Histogram:
         self.settle()
         return self._total * self.scale
 
-    @property
-    def mean(self) -> float:
-        return self.total / self._count if self.count else 0.0
-
     def quantiles(self, shares: Sequence[float]) -> list[float]:
         """The value below which each share of the latest values lies; 0 when there never was one. A share of 1 gives the largest."""
         self.settle()

@@ -193,11 +193,6 @@ class FrameInput:
         return bool(self._kept) or self._held is not None
 
     @property
-    def input_memory(self) -> int:
-        """How many bytes of its own the connection keeps."""
-        return len(self._kept) + (len(self._held) if self._held is not None and not self._is_lent else 0)
-
-    @property
     def received_bytes(self) -> int:
         """How much of the request that is coming in is here."""
         return self._rest

@@ -53,11 +53,6 @@ class FrameReader:
         """How many bytes the frame begun still needs; 0 when there is none, or not yet its size."""
         return self._missing
 
-    @property
-    def buffered(self) -> int:
-        """How many bytes are held here, waiting for the rest of their frame."""
-        return len(self._partial)
-
     def feed(self, data: Buffer) -> list[memoryview]:
         """The frames that `data` completes, in order; empty ones do not exist."""
         view = memoryview(data)

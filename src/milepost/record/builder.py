@@ -55,7 +55,7 @@ _pack_crc = struct.Struct(">I").pack_into
 
 
 class BatchBuilder:
-    """One batch in the making: `append` records while `has_room_for` them, then `build`, or `abort` and use it no more."""
+    """One batch in the making: `append` records while `has_room_for` them, then `build` it, once."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class BatchBuilder:
         self._max_timestamp = NO_TIMESTAMP
         self._last_offset = -1
         self._records = bytearray()
-        self._ended = ""
+        self._is_built = False
 
     @property
     def estimated_size(self) -> int:
@@ -113,7 +113,7 @@ class BatchBuilder:
 
     def has_room_for(self, record: Record) -> bool:
         """Whether the batch stays within `size_limit`, by upper bounds. The first record always fits: it must go somewhere."""
-        if self._ended:
+        if self._is_built:
             return False
         if self.size_limit is None or self.record_count == 0:
             return True
@@ -146,7 +146,7 @@ class BatchBuilder:
             last_offset = self._last_offset
         elif last_offset < self._last_offset:
             raise InvalidArgument(f"last offset {last_offset} is below the last record's, {self._last_offset}")
-        self._ended = "built"
+        self._is_built = True
         return pack_batch(
             base_offset=self.base_offset,
             partition_leader_epoch=self.partition_leader_epoch,
@@ -161,15 +161,9 @@ class BatchBuilder:
             payload=compress(self.codec, self._records, self.level),
         )
 
-    def abort(self) -> None:
-        """Drop what was appended."""
-        self._ensure_open()
-        self._ended = "aborted"
-        self._records = bytearray()
-
     def _ensure_open(self) -> None:
-        if self._ended:
-            raise InvalidArgument(f"this batch builder was {self._ended} before; make a new one")
+        if self._is_built:
+            raise InvalidArgument("this batch builder has built its batch; make a new one")
 
 
 def build_batch(

@@ -49,10 +49,13 @@ class MilepostReader(DataSourceReader):
         return batch_ranges(self.options, transport, SystemClock().now_ms())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        split: Split | None = partition.value
-        # Spark makes one partition without a value when there is nothing to read.
-        if split is not None:
-            quiet_about_limits()
-            # Spark has written a batch to its socket before it asks for the next one.
-            with said_first():
-                yield from split.read(self.columns, reuse_buffers=True)
+        return read_split(partition.value, self.columns)
+
+
+def read_split(split: Split | None, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """What a task does. Spark makes one partition without a value when there is nothing to read."""
+    if split is not None:
+        quiet_about_limits()
+        # Spark has written a batch to its socket before it asks for the next one.
+        with said_first():
+            yield from split.read(columns, reuse_buffers=True)

@@ -37,8 +37,9 @@ from milepost.spark.log_files.memory import Pace
 from milepost.spark.offset_range import OffsetRange
 from milepost.spark.open_transport import open_transport
 from milepost.spark.options import PATH, SourceOptions
+from milepost.spark.reader import read_split
 from milepost.spark.transport import Split, Transport
-from milepost.spark.worker_errors import quiet_about_limits, said_first
+from milepost.spark.worker_errors import said_first
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,11 +101,7 @@ class MilepostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(split) for split in self.driver.plan(offsets_from_json(start), offsets_from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        split: Split | None = partition.value
-        if split is not None:
-            quiet_about_limits()
-            with said_first():
-                yield from split.read(self.columns, reuse_buffers=True)
+        return read_split(partition.value, self.columns)
 
     # When it is done.
 

@@ -12,6 +12,7 @@ from tests.broker.wire import Wire
 
 FETCH, BY_ID_SINCE, SESSION_SINCE = 1, 13, 7
 FAR_AWAY = 1 << 40
+PARTITIONS = 4
 Part = FetchRequest.Topic.Partition
 Answered = FetchResponse.Response.Partition
 

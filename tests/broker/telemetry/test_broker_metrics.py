@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from milepost.codec.crc32c import crc32c
 from milepost.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     DeleteTopicsRequest,
-    FetchRequest,
     JoinGroupRequest,
     MetadataRequest,
     OffsetCommitRequest,
@@ -23,89 +21,11 @@ from milepost.record.builder import build_batch
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
 from tests.broker import talking
-from tests.broker.scraping import Scrape, scrape
+from tests.broker.scraping import scrape
 from tests.broker.talking import Transactional
+from tests.broker.telemetry.metered import ON, REQUESTS, TOPICS, fetch, settled
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
-from tests.waiting import PATIENCE
-
-ON = {"milepost.metrics.port": "0"}
-TOPICS = "kafka_server_brokertopicmetrics"
-REQUESTS = "kafka_network_requestmetrics"
-# What dashboards and alerts for Kafka look for, as far as one broker without ZooKeeper has it: name, type, labels.
-BY_TOPIC = ((), ("topic",))
-BY_PARTITION = (("partition", "topic"),)
-PLAIN = ((),)
-CONTRACT = [
-    (f"{TOPICS}_messagesin_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_bytesin_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_bytesout_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_bytesrejected_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_totalproducerequests_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_totalfetchrequests_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_failedproducerequests_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_failedfetchrequests_total", "counter", BY_TOPIC),
-    (f"{TOPICS}_replicationbytesin_total", "counter", PLAIN),
-    (f"{TOPICS}_replicationbytesout_total", "counter", PLAIN),
-    (f"{TOPICS}_invalidmagicnumberrecords_total", "counter", PLAIN),
-    (f"{TOPICS}_invalidmessagecrcrecords_total", "counter", PLAIN),
-    (f"{TOPICS}_invalidoffsetorsequencerecords_total", "counter", PLAIN),
-    (f"{TOPICS}_nokeycompactedtopicrecords_total", "counter", PLAIN),
-    ("kafka_server_replicamanager_underreplicatedpartitions", "gauge", PLAIN),
-    ("kafka_server_replicamanager_underminisrpartitioncount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_atminisrpartitioncount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_offlinereplicacount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_partitionswithlatetransactionscount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_partitioncount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_leadercount", "gauge", PLAIN),
-    ("kafka_server_replicamanager_isrshrinks_total", "counter", PLAIN),
-    ("kafka_server_replicamanager_isrexpands_total", "counter", PLAIN),
-    ("kafka_server_replicamanager_failedisrupdates_total", "counter", PLAIN),
-    ("kafka_controller_kafkacontroller_activecontrollercount", "gauge", PLAIN),
-    ("kafka_controller_kafkacontroller_offlinepartitionscount", "gauge", PLAIN),
-    ("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", "gauge", PLAIN),
-    ("kafka_controller_kafkacontroller_globaltopiccount", "gauge", PLAIN),
-    ("kafka_controller_kafkacontroller_globalpartitioncount", "gauge", PLAIN),
-    ("kafka_controller_controllerstats_uncleanleaderelections_total", "counter", PLAIN),
-    ("kafka_controller_controllerstats_leaderelectionrateandtimems", "summary", (("quantile",),)),
-    ("kafka_cluster_partition_underminisr", "gauge", BY_PARTITION),
-    ("kafka_cluster_partition_atminisr", "gauge", BY_PARTITION),
-    ("kafka_cluster_partition_underreplicated", "gauge", BY_PARTITION),
-    ("kafka_log_log_size", "gauge", BY_PARTITION),
-    ("kafka_log_log_numlogsegments", "gauge", BY_PARTITION),
-    ("kafka_log_log_logstartoffset", "gauge", BY_PARTITION),
-    ("kafka_log_log_logendoffset", "gauge", BY_PARTITION),
-    ("kafka_log_logmanager_offlinelogdirectorycount", "gauge", PLAIN),
-    ("kafka_log_logflushstats_logflushrateandtimems", "summary", (("quantile",),)),
-    (f"{REQUESTS}_requests_total", "counter", (("request", "version"),)),
-    (f"{REQUESTS}_errors_total", "counter", (("error", "request"),)),
-    (f"{REQUESTS}_totaltimems", "summary", (("quantile", "request"),)),
-    (f"{REQUESTS}_requestqueuetimems", "summary", (("quantile", "request"),)),
-    (f"{REQUESTS}_localtimems", "summary", (("quantile", "request"),)),
-    (f"{REQUESTS}_remotetimems", "summary", (("quantile", "request"),)),
-    (f"{REQUESTS}_responsequeuetimems", "summary", (("quantile", "request"),)),
-    (f"{REQUESTS}_responsesendtimems", "summary", (("quantile", "request"),)),
-    ("kafka_network_requestchannel_requestqueuesize", "gauge", PLAIN),
-    ("kafka_network_requestchannel_responsequeuesize", "gauge", PLAIN),
-    ("kafka_network_socketserver_networkprocessoravgidlepercent", "gauge", PLAIN),
-    ("kafka_network_socketserver_networkprocessoravgidle_percent", "gauge", PLAIN),
-    ("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "gauge", PLAIN),
-    ("kafka_server_socket_server_metrics_connection_count", "gauge", (("listener", "networkProcessor"),)),
-    ("kafka_server_socket_server_metrics_connection_creation_rate", "gauge", (("listener", "networkProcessor"),)),
-    ("kafka_server_socket_server_metrics_connection_close_rate", "gauge", (("listener", "networkProcessor"),)),
-    ("kafka_server_delayedoperationpurgatory_purgatorysize", "gauge", (("delayedOperation",),)),
-    ("kafka_server_replicafetchermanager_maxlag", "gauge", (("clientId",),)),
-    ("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", PLAIN),
-    ("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", "counter", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroups", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroupsstable", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroupsempty", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroupsdead", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance", "gauge", PLAIN),
-    ("kafka_coordinator_group_groupmetadatamanager_numoffsets", "gauge", PLAIN),
-    ("kafka_server_kafkaserver_brokerstate", "gauge", PLAIN),
-]
 
 
 def batch(*values: bytes, key: bytes | None = b"k", **settings) -> bytes:
@@ -123,65 +43,6 @@ def send(wire: Wire, data: bytes, topic: str = "t", version: int = 9) -> int:
     part = ProduceRequest.TopicData.PartitionData(index=0, records=data)
     request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[ProduceRequest.TopicData(name=topic, partition_data=[part])])
     return wire.ask(request, version).responses[0].partition_responses[0].error_code
-
-
-def fetch(wire: Wire, offset: int, topic: str = "t", version: int = 11, **fields):
-    part = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    request = FetchRequest(min_bytes=1, topics=[FetchRequest.Topic(topic=topic, partitions=[part])], **fields)
-    return wire.ask(request, version).responses[0].partitions[0]
-
-
-@pytest.fixture
-def broker(brokers):
-    return brokers.start(ON)
-
-
-def settled(broker, name: str, value: float, **labels: str) -> Scrape:
-    """Metrics once one of them is what it should become: an answer is counted when it has left, which its reader may notice first."""
-    deadline = time.monotonic() + PATIENCE
-    while (found := scrape(broker)).samples.get(name, {}).get(tuple(sorted(labels.items()))) != value:
-        assert time.monotonic() < deadline, f"{name} {labels} is {found.samples.get(name)}"
-        time.sleep(0.01)
-    return found
-
-
-@pytest.mark.parametrize("dialect", ["strimzi", "confluent"])
-def test_metrics_that_dashboards_look_for_are_there(brokers, dialect):
-    broker = brokers.start({**ON, "milepost.metrics.dialect": dialect})
-    with Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("t"))
-        produce(wire, "t", [b"a"])
-        fetch(wire, 0)
-    found = scrape(broker)
-    for name, kind, labels in CONTRACT:
-        if dialect == "confluent":
-            name = name.replace("socket_server_metrics", "socketservermetrics")
-            if kind == "counter":
-                name = f"{name.removesuffix('_total')}persec"
-            if name.endswith("networkprocessoravgidle_percent"):
-                continue
-            name = name.replace("requesthandleravgidle_percent", "requesthandleravgidlepercent_total")
-            kind = "gauge" if kind == "gauge" else "untyped"
-            labels = tuple(tuple(label.lower() for label in each) for each in labels)
-        assert found.types.get(name) == kind, name
-        assert set(labels) <= found.labels(name), name
-
-
-def test_page_of_metrics_lists_each_and_no_other(brokers):
-    page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
-    rows = [line.split("|") for line in page.splitlines() if line.startswith(("| `kafka_", "| `milepost_", "| `process_"))]
-    listed = {row[1].strip(" `"): row[2].strip() for row in rows}
-    settings = {
-        **ON,
-        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-        "control.plane.listener.name": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "queued.max.request.bytes": "1000000000",
-    }
-    broker = brokers.start(settings)
-    with Wire(broker.bootstrap_servers) as wire:
-        create(wire, wanted("t"))
-    assert settled(broker, f"{REQUESTS}_requests_total", 1, request="CreateTopics", version="7").types == listed
 
 
 def test_produced_and_fetched_bytes_and_records_are_counted_for_the_topic_and_for_all(broker, wire):
@@ -340,7 +201,8 @@ def test_one_broker_is_controller_of_all_its_partitions_and_has_no_replica_behin
     assert found.value("kafka_server_kafkaserver_brokerstate") == 3
 
 
-def test_partition_is_counted_whose_transaction_is_silent_for_longer_than_any_may_last(brokers):
+def test_partition_is_counted_whose_transaction_is_silent_for_longer_than_any_may_last(brokers, monkeypatch):
+    monkeypatch.setattr(talking, "NOW", round(time.time() * 1000))  # and not when the tests were collected
     broker = brokers.start({**ON, "transaction.max.timeout.ms": "60000"})
     late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
     with Wire(broker.bootstrap_servers) as wire:

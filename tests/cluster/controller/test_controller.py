@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Error, Multi, Result, SetData
+from milepost.cluster.zookeeper.operations import Create, Multi, SetData
 from milepost.cluster.zookeeper.unreadable import Unreadable
-from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse
+from milepost.protocol.messages import LeaderAndIsrResponse
 from milepost.topic_partition import TopicPartition
-from tests.cluster.controller.town import Town, told_as_text
+from tests.cluster.controller.town import Town, alter
 from tests.simulation.zookeeper import ModelSession
-
-
-@pytest.fixture
-def town() -> Town:
-    town = Town()
-    for broker_id in (1, 2, 3):
-        town.start_broker(broker_id)
-    town.take_told()
-    return town
 
 
 def test_brokers_that_come_are_told_who_is_alive():
@@ -132,25 +121,6 @@ def test_change_of_plans_that_would_drop_the_only_replica_in_sync_is_refused(tow
     for target in (None, (1, 2)):
         ((code, message),) = town.ask(town.controller.alter_reassignments, {partition: target}).values()
         assert (code, message) == (39, "t-0: only [3] are in sync, and none of them would be kept; wait until another one is")
-
-
-def test_topic_is_deleted_though_the_answers_of_zookeeper_are_lost(town, monkeypatch):
-    town.create_topic("t", {0: (1, 2, 3)})
-    submit = ModelSession.submit
-    lost = []
-
-    def lossy(self, operations, done):
-        if not lost and any(isinstance(each, Multi) and "Delete(" in str(each) for each in operations):
-            lost.append(operations)
-            done([Result(Error.CONNECTION_LOSS)] * len(operations))
-        else:
-            submit(self, operations, done)
-
-    monkeypatch.setattr(ModelSession, "submit", lossy)
-    town.write(Create(znodes.delete_topic_path("t")))
-    assert lost
-    assert znodes.topic_path("t") not in town.server.nodes
-    assert znodes.delete_topic_path("t") not in town.server.nodes
 
 
 def test_requests_that_wait_when_a_controllers_time_ends_are_sent_to_the_next(town):
@@ -274,189 +244,6 @@ def test_preferred_election_through_zookeeper(town):
     assert znodes.PREFERRED_ELECTION not in town.server.nodes
 
 
-def alter(town: Town, leader: int, isr: tuple[int, ...], topic: str = "t") -> tuple[int, object]:
-    """The leader asks for other in-sync replicas."""
-    _, leader_epoch, _, partition_epoch = town.state(topic, 0)
-    broker_epoch = town.controller.context.brokers[leader].epoch
-    partition = TopicPartition(topic, 0)
-    error, verdicts = town.ask(
-        town.controller.alter_partition, leader, broker_epoch, {partition: Proposal(leader_epoch, isr, partition_epoch)}, 3
-    )
-    assert error == 0
-    return verdicts[partition]
-
-
-def test_leader_changes_its_in_sync_replicas(town):
-    town.create_topic("t", {0: (1, 2, 3)})
-    town.take_told()
-    verdict = alter(town, 1, (1, 2))
-    assert verdict.error == 0
-    assert town.state("t", 0) == (1, 0, [1, 2], 1)
-    # Everybody hears of it, and nobody needs a LeaderAndIsr.
-    assert town.take_told() == [f"{each} UpdateMetadata t:0(L1 e0 isr[1, 2] zk1) live [1, 2, 3]" for each in (1, 2, 3)]
-
-
-@pytest.mark.parametrize(
-    ("proposal", "expected"),
-    [
-        (Proposal(0, (1, 2), 1), 41),
-        (Proposal(1, (1, 2), 0), 41),
-        (Proposal(-1, (1, 2), 0), 74),
-        (Proposal(0, (1, 2, 3), 0), 0),
-        (Proposal(0, (1, 2, 3, 9), 0), 107),
-        (Proposal(0, (1, 2), -1), 95),
-    ],
-)
-def test_proposals_that_do_not_fit(town, proposal, expected):
-    town.create_topic("t", {0: (1, 2, 3)})
-    partition = TopicPartition("t", 0)
-    epoch = town.controller.context.brokers[1].epoch
-    _, verdicts = town.ask(town.controller.alter_partition, 1, epoch, {partition: proposal}, 3)
-    assert verdicts[partition].error == expected
-    assert town.state("t", 0) == (1, 0, [1, 2, 3], 0)
-
-
-@pytest.mark.parametrize(("life", "expected"), [("this", 0), ("unknown", 0), ("earlier", 107), ("later", 107)])
-def test_replica_is_taken_in_only_in_the_life_in_which_it_was_seen(town, life, expected):
-    """KIP-903: a broker that came back may have less than what its leader saw."""
-    town.create_topic("t", {0: (1, 2, 3)})
-    alter(town, 1, (1, 2))
-    brokers = town.controller.context.brokers
-    earlier = brokers[3].epoch
-    town.sessions[3].expire()
-    town.turns.settle()
-    now = brokers[3].epoch
-    assert now > earlier
-    seen = {"this": now, "unknown": -1, "earlier": earlier, "later": now + 1}[life]
-    partition = TopicPartition("t", 0)
-    proposal = Proposal(0, (1, 2, 3), 1, epochs=(brokers[1].epoch, -1, seen))
-    _, verdicts = town.ask(town.controller.alter_partition, 1, brokers[1].epoch, {partition: proposal}, 3)
-    assert verdicts[partition].error == expected
-    assert town.state("t", 0)[2] == ([1, 2, 3] if expected == 0 else [1, 2])
-
-
-def test_proposal_of_a_broker_of_a_life_before(town):
-    town.create_topic("t", {0: (1, 2, 3)})
-    assert town.ask(town.controller.alter_partition, 1, 0, {TopicPartition("t", 0): Proposal(0, (1, 2), 0)}, 3) == (77, {})
-
-
-def test_reassignment_moves_a_partition(town):
-    town.create_topic("t-move", {0: (1, 2)})
-    town.take_told()
-    partition = TopicPartition("t-move", 0)
-    assert town.ask(town.controller.alter_reassignments, {partition: (2, 3)}) == {partition: (0, None)}
-    node = znodes.parse_topic(town.server.nodes["/brokers/topics/t-move"].data)
-    assert node is not None
-    assert node.partitions[0] == znodes.Assignment((2, 3, 1), adding=(3,), removing=(1,))
-    assert town.state("t-move", 0) == (1, 1, [1, 2], 1)
-    told = town.take_told()
-    assert "3 LeaderAndIsr t-move:0(L1 e1 isr[1, 2] pe1 new)" in told
-    alter(town, 1, (1, 2, 3), "t-move")
-    town.turns.settle()
-    assert town.state("t-move", 0) == (2, 3, [2, 3], 4)
-    node = znodes.parse_topic(town.server.nodes["/brokers/topics/t-move"].data)
-    assert node is not None
-    assert node.partitions[0] == znodes.Assignment((2, 3))
-    stops = [line for line in town.take_told() if "StopReplica" in line]
-    assert stops == ["1 StopReplica t-move:0(e2)", "1 StopReplica t-move:0(e3 delete)"]
-
-
-def test_reassignment_can_be_cancelled(town):
-    town.create_topic("t", {0: (1, 2)})
-    partition = TopicPartition("t", 0)
-    town.ask(town.controller.alter_reassignments, {partition: (2, 3)})
-    assert town.ask(town.controller.alter_reassignments, {partition: None}) == {partition: (0, None)}
-    node = znodes.parse_topic(town.server.nodes["/brokers/topics/t"].data)
-    assert node is not None
-    assert set(node.partitions[0].replicas) == {1, 2}
-    assert not node.partitions[0].is_reassigned
-    (answer,) = town.ask(town.controller.alter_reassignments, {partition: None}).values()
-    assert answer[0] == 85
-
-
-def test_topic_that_is_deleted_while_it_moves_goes_when_it_has_moved(town):
-    town.create_topic("t", {0: (1, 2)})
-    town.ask(town.controller.alter_reassignments, {TopicPartition("t", 0): (2, 3)})
-    town.write(Create(znodes.delete_topic_path("t")))
-    assert znodes.topic_path("t") in town.server.nodes
-    alter(town, 1, (1, 2, 3))
-    town.turns.settle()
-    assert znodes.topic_path("t") not in town.server.nodes
-    assert znodes.delete_topic_path("t") not in town.server.nodes
-
-
-def test_reassignment_goes_on_under_the_next_controller(town):
-    town.create_topic("t", {0: (2, 3)})
-    partition = TopicPartition("t", 0)
-    town.ask(town.controller.alter_reassignments, {partition: (3, 1)})
-    town.kill_broker(1)
-    assert town.controller.parts.term.epoch == 2
-    town.start_broker(1)
-    alter(town, 2, (2, 3, 1))
-    leader, _, isr, _ = town.state("t", 0)
-    assert (leader, sorted(isr)) == (3, [1, 3])
-
-
-@pytest.mark.parametrize("target", [(), (1, 1), (-1,), (1, 9)])
-def test_reassignment_to_nonsense_is_refused(town, target):
-    town.create_topic("t", {0: (1, 2)})
-    ((code, message),) = town.ask(town.controller.alter_reassignments, {TopicPartition("t", 0): target}).values()
-    assert code == 39
-    assert "t-0" in message
-
-
-def test_topic_is_deleted_from_the_leaves_up(town):
-    town.create_topic("t", {0: (1, 2), 1: (2, 3)})
-    town.take_told()
-    before = len(town.server.writes)
-    town.write(Create(znodes.delete_topic_path("t")))
-    told = town.take_told()
-    assert told[:3] == [
-        f"{each} UpdateMetadata t:0(L-2 e0 isr[1, 2] zk0),1(L-2 e0 isr[2, 3] zk0) live [1, 2, 3]" for each in (1, 2, 3)
-    ]
-    assert [line for line in told if line.startswith("2 StopReplica")] == [
-        "2 StopReplica t:0(e-2),1(e-2)",
-        "2 StopReplica t:0(e-2 delete),1(e-2 delete)",
-    ]
-    deleted = [operation.path for _, operation in town.server.writes[before:] if type(operation).__name__ == "Delete"]
-    assert deleted == [
-        "/brokers/topics/t/partitions/0/state",
-        "/brokers/topics/t/partitions/0",
-        "/brokers/topics/t/partitions/1/state",
-        "/brokers/topics/t/partitions/1",
-        "/brokers/topics/t/partitions",
-        "/brokers/topics/t",
-        "/config/topics/t",
-        "/admin/delete_topics/t",
-    ]
-    assert not town.controller.context.topic_ids
-
-
-def test_deletion_waits_for_a_dead_broker(town):
-    town.create_topic("t", {0: (1, 2)})
-    town.kill_broker(2)
-    town.write(Create(znodes.delete_topic_path("t")))
-    assert "/brokers/topics/t" in town.server.nodes
-    town.start_broker(2)
-    assert "/brokers/topics/t" not in town.server.nodes
-    assert not town.errors
-
-
-def test_answer_of_a_life_before_does_not_hold_up_a_deletion(town):
-    town.create_topic("t", {0: (1, 2, 3)})
-    town.silent.add(3)
-    town.write(Create(znodes.delete_topic_path("t")))
-    (before,) = [request for broker_id, request in town.told if broker_id == 2 and "delete" in told_as_text(request)]
-    before.broker_epoch = town.controller.context.brokers[3].epoch
-    town.kill_broker(3)
-    town.start_broker(3)
-    # It waited in the controller's queue behind the news of the broker's return.
-    town.controller.run(town.controller.deletion.answered(3, before, StopReplicaResponse(error_code=77)))
-    town.silent.clear()
-    town.turns.advance(1.0)
-    assert znodes.topic_path("t") not in town.server.nodes
-
-
 def test_only_what_a_broker_has_lost_in_this_life_is_lost(town):
     town.create_topic("t", {0: (2, 1, 3)})
     error = LeaderAndIsrResponse.PartitionError(topic_name="t", partition_index=0, error_code=56)
@@ -490,11 +277,6 @@ def test_producer_ids_are_not_begun_anew_when_the_last_block_makes_no_sense(town
     town.turns.settle()
     assert answers == [(-1, 0, 0)]
     assert town.server.nodes[znodes.PRODUCER_ID_BLOCK].data == b"no block"
-
-
-def test_deletion_of_a_topic_that_does_not_exist_is_forgotten(town):
-    town.write(Create(znodes.delete_topic_path("never")))
-    assert znodes.delete_topic_path("never") not in town.server.nodes
 
 
 def test_broker_that_does_not_answer_gets_everything_in_order_when_it_does(town):

@@ -9,6 +9,7 @@ from typing import Any
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller.election_times import ElectionTimes
+from milepost.cluster.controller.isr_changes import Proposal
 from milepost.cluster.controller_election import Elected, elect
 from milepost.cluster.protocol_versions import protocol_versions
 from milepost.cluster.zookeeper import znodes
@@ -17,6 +18,7 @@ from milepost.cluster.zookeeper.session import Runner
 from milepost.errors import BrokerUnavailable
 from milepost.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from milepost.replica.metadata import BrokerInfo, Endpoint
+from milepost.topic_partition import TopicPartition
 from tests.simulation.turns import Turns
 from tests.simulation.zookeeper import ModelSession, ModelZooKeeper
 
@@ -201,3 +203,15 @@ def told_as_text(request: Any) -> str:
         topics.append(f"{topic.topic_name}:{','.join(sorted(partitions))}")
     live = f" live {sorted(each.id for each in request.live_brokers)}" if kind == "UpdateMetadata" else ""
     return f"{kind} {' '.join(sorted(topics))}{live}".replace("  ", " ").strip()
+
+
+def alter(town: Town, leader: int, isr: tuple[int, ...], topic: str = "t") -> tuple[int, object]:
+    """The leader asks for other in-sync replicas."""
+    _, leader_epoch, _, partition_epoch = town.state(topic, 0)
+    broker_epoch = town.controller.context.brokers[leader].epoch
+    partition = TopicPartition(topic, 0)
+    error, verdicts = town.ask(
+        town.controller.alter_partition, leader, broker_epoch, {partition: Proposal(leader_epoch, isr, partition_epoch)}, 3
+    )
+    assert error == 0
+    return verdicts[partition]

@@ -9,7 +9,8 @@ from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_groups import ConsumerGroups
 from milepost.coordinator.consumer.consumer_settings import ConsumerGroupSettings
 from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from tests.coordinator.group_fixture import START_MS, Call, GroupBench, MemoryLog, Topics, topic_id
+from tests.coordinator.group_fixture import Call, GroupBench
+from tests.coordinator.group_surroundings import START_MS, MemoryLog, Topics, topic_id
 
 Owned = dict[str, list[int]]
 

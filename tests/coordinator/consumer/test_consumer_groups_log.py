@@ -17,7 +17,7 @@ from milepost.record.internal_topics.consumer_group_records import (
 )
 from milepost.record.records import Record
 from tests.coordinator.consumer.consumer_fixture import ConsumerBench
-from tests.coordinator.group_fixture import MemoryLog
+from tests.coordinator.group_surroundings import MemoryLog
 
 VISITS_ID = "dmlzaXRzAAAAAAAAAAAAAA"
 

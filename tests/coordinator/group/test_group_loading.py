@@ -17,7 +17,8 @@ from milepost.record.internal_topics import consumer_offsets
 from milepost.record.internal_topics.classic_records import GroupMetadataValue
 from milepost.record.internal_topics.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from milepost.record.records import Record
-from tests.coordinator.group_fixture import GroupBench, MemoryLog
+from tests.coordinator.group_fixture import GroupBench
+from tests.coordinator.group_surroundings import MemoryLog
 
 
 @pytest.fixture

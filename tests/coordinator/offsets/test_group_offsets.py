@@ -6,7 +6,8 @@ import pytest
 
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import OffsetDeleteRequest, OffsetFetchRequest
-from tests.coordinator.group_fixture import DAY_MS, GroupBench, consumer, partition_errors, topic_id
+from tests.coordinator.group_fixture import DAY_MS, GroupBench, consumer, partition_errors
+from tests.coordinator.group_surroundings import topic_id
 
 
 @pytest.fixture

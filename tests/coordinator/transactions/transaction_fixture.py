@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from milepost.clock import ManualClock
+from milepost.coordinator.transactions.pending_markers import Markers
 from milepost.coordinator.transactions.transaction import Producer
 from milepost.coordinator.transactions.transaction_coordinator import ProducerAnswer, TransactionCoordinator
 from milepost.coordinator.transactions.transaction_settings import TransactionSettings
@@ -125,7 +126,7 @@ class Marker:
 
 
 @dataclass
-class Markers:
+class WrittenMarkers:
     """`errors` is what partitions answer; while `is_holding`, nobody answers."""
 
     written: list[Marker] = field(default_factory=list)
@@ -133,22 +134,10 @@ class Markers:
     is_holding: bool = False
     held: list[Callable[[], None]] = field(default_factory=list)
 
-    def write(
-        self,
-        partitions: Collection[TopicPartition],
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        done: Callable[[Mapping[TopicPartition, int]], None],
-    ) -> None:
+    def write(self, markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
         def commit() -> None:
-            answers = {name: self.errors.get(name, 0) for name in partitions}
-            self.written += [
-                Marker(name, producer_id, producer_epoch, committed, coordinator_epoch)
-                for name, error in answers.items()
-                if not error
-            ]
+            answers = {name: self.errors.get(name, 0) for name in markers.partitions}
+            self.written += [Marker(name, *markers[1:]) for name, error in answers.items() if not error]
             done(answers)
 
         if self.is_holding:
@@ -169,7 +158,7 @@ class Bench:
         self.clock = ManualClock(START_MS)
         self.timers = ManualTimers(self.clock)
         self.log = MemoryLog()
-        self.markers = Markers()
+        self.markers = WrittenMarkers()
         self.settings = settings or TransactionSettings()
         self.producer_ids = itertools.count(first_producer_id)
         self.start()

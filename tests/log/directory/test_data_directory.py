@@ -333,12 +333,11 @@ def test_damaged_checkpoint_counts_as_empty_and_is_kept_aside(path, directory, c
 def test_identity_is_written_and_compared(path, directory):
     opened = directory()
     assert opened.read_meta() is None
-    opened.ensure_identity("ours", 1)
-    opened.write_meta(MetaProperties(1, "ours", 1, None))
+    opened.claim("ours", 1, version=1)
     assert opened.read_meta() == MetaProperties(1, "ours", 1, None)
-    opened.ensure_identity("ours", 1)
+    opened.claim("ours", 1)
     with pytest.raises(KafkaStorage, match=r"meta\.properties: the directory belongs to cluster ours, expected theirs"):
-        opened.ensure_identity("theirs", 1)
+        opened.claim("theirs", 1)
 
 
 # Looking without owning.

@@ -7,7 +7,8 @@ that has just started knows nothing yet; ZooKeeper is asked whether the topic is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.broker.internal_topics.transaction_markers import Marked, MarkerWriter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.cluster.controller_metadata import ControllerMetadata
     from milepost.cluster.member import ClusterMember
     from milepost.cluster.protocol_versions import ProtocolVersions
+    from milepost.coordinator.transactions.pending_markers import Markers
     from milepost.replica.peers import Peers
 
 Marker = WriteTxnMarkersRequest.Marker
@@ -46,18 +48,10 @@ class MarkerSender:
         self._broker = broker
         self._here = MarkerWriter(broker)
 
-    def __call__(
-        self,
-        partitions: Collection[TopicPartition],
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        done: Callable[[dict[TopicPartition, int]], None],
-    ) -> None:
+    def __call__(self, markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
         errors: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = {}
-        for name in partitions:
+        for name in markers.partitions:
             known = self._broker.cluster.partition_info(name.topic, name.partition)
             if known is None:
                 errors[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -77,23 +71,16 @@ class MarkerSender:
             self._make_sure(errors, done)
         for leader, names in by_leader.items():
             if leader == self._broker.node_id:
-                self._here(
-                    names,
-                    producer_id,
-                    producer_epoch,
-                    committed,
-                    coordinator_epoch,
-                    lambda codes, leader=leader: answered(leader, codes),  # type: ignore[misc]
-                )
+                self._here(markers._replace(partitions=names), partial(answered, leader))
             else:
                 marker = Marker(
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    transaction_result=committed,
-                    coordinator_epoch=coordinator_epoch,
+                    producer_id=markers.producer_id,
+                    producer_epoch=markers.producer_epoch,
+                    transaction_result=markers.committed,
+                    coordinator_epoch=markers.coordinator_epoch,
                     topics=topics_of(names),
                 )
-                self._send(leader, marker, names, lambda codes, leader=leader: answered(leader, codes))  # type: ignore[misc]
+                self._send(leader, marker, names, partial(answered, leader))
 
     def _make_sure(self, errors: dict[TopicPartition, int], done: Callable[[dict[TopicPartition, int]], None]) -> None:
         unknown = [name for name, code in errors.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -5,7 +5,7 @@ A marker in a partition of `__consumer_offsets` also decides the offsets that we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from milepost.errors import MilepostError
@@ -17,6 +17,7 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.clock import Clock
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
+    from milepost.coordinator.transactions.pending_markers import Markers
     from milepost.replica.manager import ReplicaManager
     from milepost.replica.partition import Partition
 
@@ -41,26 +42,17 @@ class MarkerWriter:
     def __init__(self, broker: Marked):
         self._broker = broker
 
-    def __call__(
-        self,
-        partitions: Collection[TopicPartition],
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        done: Callable[[dict[TopicPartition, int]], None],
-    ) -> None:
-        marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
+    def __call__(self, markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
         replicas = self._broker.replicas
         errors: dict[TopicPartition, int] = {}
         ends: list[tuple[Partition, int]] = []
-        for name in partitions:
+        for name in markers.partitions:
             partition = replicas.partition(name)
             try:
                 if partition is None:
                     errors[name] = self._broker.missing_partition(name)
                 else:
-                    ends.append((partition, self._write(partition, producer_id, producer_epoch, marker)))
+                    ends.append((partition, self._write(partition, markers)))
             except MilepostError as error:
                 errors[name] = error.code
 
@@ -68,7 +60,7 @@ class MarkerWriter:
             for name, code in codes.items():
                 errors[name] = code
                 if name.topic == OFFSETS_TOPIC and code == ErrorCode.NONE:
-                    self._broker.groups.complete_transaction(producer_id, name.partition, committed)
+                    self._broker.groups.complete_transaction(markers.producer_id, name.partition, markers.committed)
             done(errors)
 
         def durable() -> None:
@@ -79,9 +71,13 @@ class MarkerWriter:
 
         replicas.when_durable((partition for partition, _ in ends), durable)
 
-    def _write(self, partition: Partition, producer_id: int, producer_epoch: int, marker: EndTransactionMarker) -> int:
+    def _write(self, partition: Partition, markers: Markers) -> int:
         """Append the marker; the end of the log behind it."""
         data = end_transaction_batch(
-            marker, offset=0, timestamp=self._broker.clock.now_ms(), producer_id=producer_id, producer_epoch=producer_epoch
+            EndTransactionMarker(ControlType.COMMIT if markers.committed else ControlType.ABORT, markers.coordinator_epoch),
+            offset=0,
+            timestamp=self._broker.clock.now_ms(),
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
         )
         return partition.append(data, AppendOrigin.COORDINATOR, for_all=True).last_offset + 1

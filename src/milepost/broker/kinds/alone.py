@@ -16,26 +16,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
-from milepost.broker.authorizer import EVERYBODY, Authorizer
-from milepost.broker.broker import Broker, configured, configured_id, topic_id_on_disk
+from milepost.broker.broker import Broker, Surroundings, configured, configured_id, topic_id_on_disk
 from milepost.broker.configs.dynamic_config import apply, in_force, settings_of_topics, use_config
 from milepost.broker.dispatch import served_apis
 from milepost.broker.internal_topics.coordinator_log import offsets_topic, transactions_topic
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.transaction_markers import MarkerWriter
-from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topology import alone
 from milepost.broker.topology.alone_topics import AloneTopics
-from milepost.clock import Clock
-from milepost.cluster.solo import SoloCluster
+from milepost.cluster.change_log import ChangeLog
+from milepost.cluster.solo import KnownTopic, SoloCluster
 from milepost.config.broker import BrokerConfig
-from milepost.files import Disk
 from milepost.log.directory.data_directory import DataDirectory
-from milepost.log.directory.meta_properties import MetaProperties
 from milepost.log.directory.partition_metadata import random_topic_id
-from milepost.log.manager import LogManager
 from milepost.replica.manager import ReplicaManager
 
 DEFAULT_NODE = 0
@@ -44,23 +39,14 @@ DEFAULT_NODE = 0
 class AloneBroker(Broker):
     cluster: SoloCluster
 
-    def __init__(
-        self,
-        config: BrokerConfig | Mapping[str, object],
-        *,
-        clock: Clock | None = None,
-        rng: random.Random | None = None,
-        disk: Disk | None = None,
-        authorizer: Authorizer = EVERYBODY,
-    ):
-        given = configured(config)
-        logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
-        super().__init__(given, logs, authorizer, served_apis())
+    def __init__(self, config: BrokerConfig | Mapping[str, object], **surroundings: Unpack[Surroundings]):
+        super().__init__(configured(config), served_apis(), **surroundings)
+        given, logs = self.config, self.logs
         with self.abandoned_if_it_fails():
             logs.open_directories()
             cluster_id, self.node_id = identify(logs.directories, configured_id(given), self.rng)
-            first = given.directories[0]
-            self.cluster = SoloCluster(first, logs.disk, self.rng, cluster_id, self.node_id, logs.scheduler)
+            changes = ChangeLog(given.directories[0], logs.disk)
+            self.cluster = SoloCluster(changes, self.rng, cluster_id, self.node_id, logs.scheduler)
             self.membership = NobodyElse(self.cluster)
             # The topics' settings are known before their logs are opened.
             self.use_config(in_force(given, self.cluster.broker_configs, self.node_id))
@@ -85,7 +71,8 @@ class AloneBroker(Broker):
         cluster, logs = self.cluster, self.logs
         known = {*cluster.topics, *cluster.being_deleted}
         strangers = ((name, topic_id_on_disk(logs, log.directory)) for name, log in logs.logs.items() if name.topic not in known)
-        return cluster.adopt(strangers, {topic.name: topic.configs for topic in (self.offsets_topic, self.transactions_topic)})
+        internal = (self.offsets_topic, self.transactions_topic)
+        return cluster.adopt(strangers, {topic.name: KnownTopic(topic.configs) for topic in internal})
 
     def _load_adopted(self) -> None:
         """What was just adopted, and is loaded."""
@@ -138,9 +125,5 @@ def identify(directories: Sequence[DataDirectory], node_id: int, rng: random.Ran
         node_id = next((meta.node_id for meta in known if meta.node_id is not None), node_id)
     version = known[0].version if known else 0
     for directory in directories:
-        directory.ensure_identity(cluster_id, node_id)
-        meta = directory.read_meta()
-        if meta is None or meta.cluster_id is None:
-            directory_id = None if meta is None else meta.directory_id
-            directory.write_meta(MetaProperties(version, cluster_id, node_id, directory_id))
+        directory.claim(cluster_id, node_id, version)
     return Identity(cluster_id, node_id)

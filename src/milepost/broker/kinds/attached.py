@@ -1,6 +1,6 @@
 """A broker over directories that stay as they are: copies, backups, or what a running Kafka has.
 
-It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached_logs`), and its authorizer
+It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached_directories`), and its authorizer
 denies whatever would write (`authorizer.ReadOnly`). Consumers work as ever, in groups too: members and committed offsets live in
 memory and go with the broker. They begin with what `__consumer_offsets` says, if it is attached, and transactions are shown as
 `__transaction_state` has them: none is ended here, however old.
@@ -10,13 +10,18 @@ Every record that is in a directory is served, also what a replica had not known
 A person names partition directories, or data directories full of them. In a data directory only what a broker would serve counts: not
 what is marked as deleted, stray or on its way in, and not Kafka's own log of its metadata. A directory that is named itself is taken
 whatever mark it carries: that is how deleted records are looked at again.
+
+The cluster has whatever topics are found. Where a data directory holds milepost's own `milepost.cluster.json`, they have the ids, the
+settings and the number of partitions that stand there. Kafka keeps those elsewhere, so a topic of Kafka's has the id of its
+`partition.metadata`, no settings, and as many partitions as its highest number says. A partition that was not attached has no leader;
+clients are told so (see `broker/requests/metadata`).
 """
 
 from __future__ import annotations
 
 import posixpath
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,23 +35,26 @@ from milepost.broker.kinds.alone import NobodyElse
 from milepost.broker.topology import alone
 from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
-from milepost.cluster.attached_cluster import AttachedCluster
+from milepost.cluster.change_log import UnwrittenChanges
+from milepost.cluster.solo import SoloCluster, topics_written_down
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
-from milepost.files import Disk
+from milepost.files import Disk, Overlay
 from milepost.inspect.paths import PathKind, look_at, partitions_in
-from milepost.log.attached_logs import AttachedLogs
+from milepost.log.attached_directories import AttachedDirectories
 from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.directory.partition_directory import parse_directory_name
 from milepost.log.directory.partition_metadata import random_topic_id
-from milepost.log.manager import NOT_PARTITIONS
+from milepost.log.manager import LogManager
+from milepost.log.own_directories import NOT_PARTITIONS
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.records import Record
 from milepost.replica.manager import ReplicaManager
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from milepost.coordinator.transactions.pending_markers import Markers
     from milepost.log.producer_state.verification import VerificationGuard
 
 NEVER = str(2**31 - 1)
@@ -62,8 +70,7 @@ SETTINGS = {
 
 
 class AttachedBroker(Broker):
-    logs: AttachedLogs
-    cluster: AttachedCluster
+    cluster: SoloCluster
 
     def __init__(
         self,
@@ -75,21 +82,25 @@ class AttachedBroker(Broker):
     ):
         partitions = find_partitions(directories, Disk())
         given = configured(config).override(SETTINGS)
-        logs = AttachedLogs(given, partitions, clock=clock, rng=rng)
+        overlay = Overlay()
+        source = AttachedDirectories(partitions, overlay)
         served = {key: api for key, api in served_apis().items() if api.name not in NOT_SERVED}
-        super().__init__(given, logs, ReadOnly(), served)
+        super().__init__(given, served, source=source, disk=overlay, clock=clock, rng=rng, authorizer=ReadOnly())
+        logs = self.logs
         with self.abandoned_if_it_fails():
             self.node_id = configured_id(given)
             self.adopted = []
             logs.open_directories()
             paths = [directory.path for directory in logs.directories]
-            self.cluster = AttachedCluster(paths, logs.disk, self.rng, cluster_id_of(logs.directories, self.rng), self.node_id)
+            known = topics_written_down(paths, overlay)
+            cluster_id = cluster_id_of(logs.directories, self.rng)
+            self.cluster = SoloCluster(UnwrittenChanges(paths[0], overlay), self.rng, cluster_id, self.node_id)
             self.membership = NobodyElse(self.cluster)
-            logs.topics = {name: LogConfig.parse(topic.configs, given) for name, topic in self.cluster.stored.items()}
+            logs.topics = {name: LogConfig.parse(topic.configs, given) for name, topic in known.items()}
             logs.load_directories()
             self.replicas = ReplicaManager(logs, self.loop, self.node_id)
             self.topology = alone.topology(self, self.cluster, AloneTopics(self, self.cluster))
-            self.cluster.adopt((name, readable_topic_id(logs, log.directory)) for name, log in logs.logs.items())
+            self.cluster.adopt(((name, readable_topic_id(logs, log.directory)) for name, log in logs.logs.items()), known)
             for name in logs.logs:
                 topic = self.cluster.topics[name.topic]
                 self.replicas.host(name, topic.topic_id, topic.topic_id_text)
@@ -111,7 +122,7 @@ def cluster_id_of(directories: Sequence[DataDirectory], rng: random.Random) -> s
     return random_topic_id(rng)
 
 
-def readable_topic_id(logs: AttachedLogs, directory: str) -> str | None:
+def readable_topic_id(logs: LogManager, directory: str) -> str | None:
     with suppress(KafkaStorage):
         return topic_id_on_disk(logs, directory)
     return None
@@ -127,14 +138,7 @@ class MemoryTopic(InternalTopic):
         done(ErrorCode.NONE)
 
 
-def leave_open(
-    partitions: Collection[TopicPartition],
-    producer_id: int,
-    producer_epoch: int,
-    committed: bool,
-    coordinator_epoch: int,
-    done: Callable[[dict[TopicPartition, int]], None],
-) -> None:
+def leave_open(markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
     """The markers of a transaction that was ending when the directory was copied are never written, so it goes on ending."""
 
 

@@ -9,13 +9,11 @@ Its loop, session and network are sockets and a real ZooKeeper here, models of t
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
-from milepost.broker.authorizer import EVERYBODY, Authorizer
-from milepost.broker.broker import Broker, configured, configured_id
+from milepost.broker.broker import Broker, Surroundings, configured, configured_id
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.dispatch import handled_apis
 from milepost.broker.exclusive_gate import GatedLoop
@@ -25,10 +23,8 @@ from milepost.broker.internal_topics.coordinator_log import offsets_topic, trans
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.marker_sender import MarkerSender
 from milepost.broker.runtime import MakeRuntime, sockets
-from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.broker.topology import zookeeper
 from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
-from milepost.clock import Clock
 from milepost.cluster.controlled_shutdown import ControlledShutdown
 from milepost.cluster.controller.controller import Controller
 from milepost.cluster.controller.controller_parts import ControllerSettings
@@ -44,11 +40,8 @@ from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir
 from milepost.config.broker import BrokerConfig
 from milepost.config.listeners import parse_listener
 from milepost.errors import BrokerUnavailable, MilepostError
-from milepost.files import Disk
 from milepost.log.directory.data_directory import DataDirectory
-from milepost.log.directory.meta_properties import MetaProperties
 from milepost.log.directory.partition_metadata import random_topic_id
-from milepost.log.manager import LogManager
 from milepost.protocol.apis import BY_KEY, Api
 from milepost.protocol.messages import UpdateMetadataRequest
 from milepost.replica.broker_proof import BrokerProof
@@ -88,18 +81,13 @@ class ZooKeeperBroker(Broker):
         self,
         config: BrokerConfig | Mapping[str, object],
         *,
-        clock: Clock | None = None,
-        rng: random.Random | None = None,
-        disk: Disk | None = None,
-        authorizer: Authorizer = EVERYBODY,
         make_runtime: MakeRuntime = sockets,
         connect: Callable[[ZooKeeperBroker], Connections] | None = None,
+        **surroundings: Unpack[Surroundings],
     ):
-        given = configured(config)
-        logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
-        super().__init__(given, logs, authorizer, served_apis(), self, make_runtime)
+        super().__init__(configured(config), served_apis(), cluster_parts=self, make_runtime=make_runtime, **surroundings)
         with self.abandoned_if_it_fails():
-            loop = self.loop
+            given, logs, loop = self.config, self.logs, self.loop
             self.node_id = configured_id(given)
             self.versions = protocol_versions(given.inter_broker_protocol_version)
             control = given.control_plane_listener_name
@@ -209,10 +197,7 @@ class ZooKeeperBroker(Broker):
     def _take_cluster_id(self, cluster_id: str) -> None:
         self.cluster.cluster_id = cluster_id
         for directory in self.logs.directories:
-            directory.ensure_identity(cluster_id, self.node_id)
-            meta = directory.read_meta()
-            if meta is None or meta.cluster_id is None:
-                directory.write_meta(MetaProperties(0, cluster_id, self.node_id, None if meta is None else meta.directory_id))
+            directory.claim(cluster_id, self.node_id)
 
     # What the controller sends.
 

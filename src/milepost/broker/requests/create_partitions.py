@@ -4,14 +4,15 @@ possible (37). In a cluster by the controller alone (41 elsewhere), and answered
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, UnknownTopic
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE
+from milepost.broker.topic_requests import TopicPlan
 from milepost.broker.topology.protocols import Growth
 from milepost.codec.text import counted
-from milepost.errors import InvalidRequest, MilepostError, PolicyViolation
+from milepost.errors import MilepostError
 from milepost.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreateParti
     admin = broker.topology.topics
     results: dict[str, Answer] = {}
     wanted: dict[str, Growth] = {}
-    plan = Plan()
-    yield from plan.reading(request, broker)
+    plan = TopicPlan[Wanted]()
+    yield from plan.reading(request.topics, partial(more_of, broker=broker))
     if admin.refusal:
         refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
         return CreatePartitionsResponse(results=refusals)
@@ -48,32 +49,6 @@ def growing(request: CreatePartitionsRequest, broker: Parts) -> Work[CreateParti
         for name, failure in (yield from admin.growing(wanted, request.timeout_ms / 1000)).items():
             results[name].error_code, results[name].error_message = failure.code, str(failure) or None
     return CreatePartitionsResponse(results=list(results.values()))
-
-
-class Plan:
-    """What a request wants in all: each name once, and not more partitions than at once are allowed."""
-
-    def __init__(self) -> None:
-        self._repeated: set[str] = set()
-        self._total = 0
-        self.topics: dict[str, Wanted] = {}
-
-    def reading(self, request: CreatePartitionsRequest, broker: Parts) -> Work[None]:
-        for topic in request.topics:
-            if topic.name in self.topics:
-                self._repeated.add(topic.name)
-            self._total += more_of(topic, broker)
-            self.topics[topic.name] = topic
-            yield
-
-    def ensure_alone(self, topic: Wanted) -> None:
-        """That nothing else in the request speaks against this topic."""
-        if topic.name in self._repeated:
-            raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request more than once")
-        if self._total > MAX_PARTITIONS_AT_ONCE:
-            raise PolicyViolation(
-                f"the request adds {self._total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-            )
 
 
 def more_of(wanted: Wanted, broker: Parts) -> int:

@@ -10,8 +10,7 @@ topic, from 7 its id; with `validate_only` nothing is made, and the id is zero.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -20,11 +19,11 @@ from milepost.broker.configs.config_entries import BrokerPlaces, ConfigEntry, to
 from milepost.broker.configs.config_resources import canonical
 from milepost.broker.slices import Work, collected
 from milepost.broker.topic_errors import InvalidPartitions, InvalidReplicaAssignment, colliding
-from milepost.broker.topic_requests import MAX_PARTITIONS_AT_ONCE, ensure_new_topic
+from milepost.broker.topic_requests import TopicPlan, ensure_new_topic
 from milepost.broker.topology.protocols import DEFAULT, NewTopic, Replicas
 from milepost.cluster.view import metric_name
 from milepost.config.topic import LogConfig
-from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError, PolicyViolation
+from milepost.errors import InvalidConfiguration, InvalidRequest, MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
@@ -45,21 +44,24 @@ def handle(request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsR
 
 def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsResponse]:
     admin = broker.topology.topics
-    plan = Plan()
-    yield from plan.reading(request, partial(count_of, broker=broker))
+    plan = TopicPlan[Wanted]()
+    yield from plan.reading(request.topics, partial(count_of, broker=broker))
     if admin.refusal:
         refusals = yield from collected(Answer(name=name, error_code=admin.refusal) for name in plan.topics)
         return CreateTopicsResponse(topics=refusals)
     shown = ShownConfigs(broker)
     answers: dict[str, Answer] = {}
-    new = []
+    new: list[NewTopic] = []
+    taken: dict[str, str] = {}
     for topic in plan.topics.values():
         try:
             plan.ensure_alone(topic)
+            if (collision := taken.get(metric_name(topic.name))) is not None:
+                raise colliding(topic.name, collision)
             wanted = new_topic(topic, broker)
             answers[topic.name] = described(wanted, shown)
             new.append(wanted)
-            plan.take(topic)
+            taken[metric_name(topic.name)] = topic.name
         except MilepostError as error:
             answers[topic.name] = refused(topic.name, error)
         yield
@@ -73,41 +75,6 @@ def creating(request: CreateTopicsRequest, broker: Parts) -> Work[CreateTopicsRe
             else:
                 answers[wanted.name] = refused(wanted.name, failure)
     return CreateTopicsResponse(topics=list(answers.values()))
-
-
-class Plan:
-    """What a request wants in all: each name once, and not more partitions than at once are allowed."""
-
-    def __init__(self) -> None:
-        self._times: Counter[str] = Counter()
-        self.topics: dict[str, Wanted] = {}
-        self._total = 0
-        self._taken: dict[str, str] = {}
-
-    def reading(self, request: CreateTopicsRequest, count: Callable[[Wanted], int]) -> Work[None]:
-        for topic in request.topics:
-            self._times[topic.name] += 1
-            self.topics[topic.name] = topic
-            yield
-        for topic in self.topics.values():
-            self._total += count(topic)
-            yield
-
-    def ensure_alone(self, topic: Wanted) -> None:
-        """That nothing else in the request speaks against this topic."""
-        if self._times[topic.name] > 1:
-            raise InvalidRequest(f"topic {topic.name[:60]!r} is in the request {self._times[topic.name]} times")
-        if self._total > MAX_PARTITIONS_AT_ONCE:
-            raise PolicyViolation(
-                f"the request asks for {self._total} partitions, {MAX_PARTITIONS_AT_ONCE} at once are allowed; send several"
-            )
-        collision = self._taken.get(metric_name(topic.name))
-        if collision is not None:
-            raise colliding(topic.name, collision)
-
-    def take(self, topic: Wanted) -> None:
-        """It is going to be made."""
-        self._taken[metric_name(topic.name)] = topic.name
 
 
 def refused(name: str, error: MilepostError) -> Answer:

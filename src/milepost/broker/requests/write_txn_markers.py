@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.internal_topics.transaction_markers import MarkerWriter
 from milepost.broker.ordered_responses import OrderedResponses
+from milepost.coordinator.transactions.pending_markers import Markers
 from milepost.coordinator.transactions.transaction import EPOCH_BUMP_VERSION
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -79,12 +80,9 @@ def writing(marker: Marker, context: Context, done: Callable[[MarkerAnswer], obj
 
     for place, chunk in enumerate(chunks):
         errors = {name: error for name in chunk if (error := fault_of(marker, name, context))}
+        here = [name for name in chunk if name not in errors]
         MarkerWriter(context.broker)(
-            [name for name in chunk if name not in errors],
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.transaction_result,
-            marker.coordinator_epoch,
+            Markers(here, marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch),
             partial(told, place, errors),
         )
         yield

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from milepost.broker.slices import Turn, Work
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor, UnknownTopic, colliding
@@ -27,16 +27,12 @@ from milepost.protocol.error_codes import ErrorCode
 from milepost.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from milepost.broker.internal_topics.coordinator_log import InternalTopic
-    from milepost.broker.internal_topics.coordinators import Coordinators
+    from milepost.broker.parts import Parts
     from milepost.cluster.change_log import Change
     from milepost.cluster.solo import SoloCluster
-    from milepost.cluster.view import ClusterView, TopicState
-    from milepost.config.broker import BrokerConfig
+    from milepost.cluster.view import TopicState
     from milepost.coordinator.group.group_coordinator import GroupCoordinator
     from milepost.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-    from milepost.log.manager import LogManager
-    from milepost.replica.manager import ReplicaManager
 
 logger = logging.getLogger("milepost.broker")
 
@@ -49,31 +45,6 @@ ONE = 1
 """The replication factor: there is one broker."""
 
 
-class Changing(Protocol):
-    """What a change of topics touches."""
-
-    @property
-    def node_id(self) -> int: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def cluster(self) -> ClusterView: ...
-    @property
-    def logs(self) -> LogManager: ...
-    @property
-    def replicas(self) -> ReplicaManager: ...
-    @property
-    def coordinators(self) -> Coordinators: ...
-    @property
-    def groups(self) -> GroupCoordinator: ...
-    @property
-    def transactions(self) -> TransactionCoordinator: ...
-    @property
-    def offsets_topic(self) -> InternalTopic: ...
-    @property
-    def transactions_topic(self) -> InternalTopic: ...
-
-
 class NoReassignment(MilepostError):
     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     exit_code = 4
@@ -82,7 +53,7 @@ class NoReassignment(MilepostError):
 class AloneTopics:
     refusal: int = ErrorCode.NONE
 
-    def __init__(self, broker: Changing, cluster: SoloCluster):
+    def __init__(self, broker: Parts, cluster: SoloCluster):
         self._broker = broker
         self._cluster = cluster
         self._turn = Turn()

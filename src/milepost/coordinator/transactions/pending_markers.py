@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from milepost.coordinator.transactions.transaction import PREPARE_COMMIT, TransactionMetadata
 from milepost.protocol.error_codes import ErrorCode, error_name
@@ -43,17 +43,19 @@ DONE = frozenset(
 )
 
 
+class Markers(NamedTuple):
+    """What ends a transaction, one in each of these partitions."""
+
+    partitions: Collection[TopicPartition]
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+
+
 class WriteMarkers(Protocol):
-    def __call__(
-        self,
-        partitions: Collection[TopicPartition],
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        done: Callable[[Mapping[TopicPartition, int]], None],
-    ) -> None:
-        """Append a marker to each partition, then call `done` once with the error code of each, at once or later."""
+    def __call__(self, markers: Markers, done: Callable[[dict[TopicPartition, int]], None]) -> None:
+        """Append them, then call `done` once with the error code of each partition, at once or later."""
 
 
 class PendingMarkers:
@@ -91,14 +93,10 @@ class PendingMarkers:
         if self._to_send:
             self._timer = self._timers.later(0, self._send_some)
         self._in_flight += 1
-        self._write_markers(
-            some,
-            self.metadata.producer_id,
-            self.metadata.producer_epoch,
-            self.metadata.state is PREPARE_COMMIT,
-            self.coordinator_epoch,
-            self._written,
-        )
+        metadata = self.metadata
+        committed = metadata.state is PREPARE_COMMIT
+        markers = Markers(some, metadata.producer_id, metadata.producer_epoch, committed, self.coordinator_epoch)
+        self._write_markers(markers, self._written)
 
     def stop(self) -> None:
         """The coordinator gave this transaction away."""

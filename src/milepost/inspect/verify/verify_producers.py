@@ -20,7 +20,7 @@ from milepost.clock import ManualClock
 from milepost.errors import CorruptSnapshot, InvalidArgument
 from milepost.files import Disk, Overlay, read_file
 from milepost.log.producer_state.producers import ProducerStateManager, producer_entry
-from milepost.log.producer_state.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot, snapshot_name
+from milepost.log.producer_state.snapshot import SnapshotEntry, decode_snapshot, snapshot_name
 from milepost.record.batch import RecordBatch
 from milepost.segment.txn_index import AbortedTransaction
 
@@ -65,10 +65,6 @@ class ProducerReplay:
         self.abort_markers = {}
 
     # Snapshots.
-
-    def snapshot_bytes(self) -> bytes:
-        """The snapshot that this state makes."""
-        return encode_snapshot(self._producers.producers.values())
 
     def check_snapshot(self, disk: Disk, path: str, offset: int, say: Say) -> None:
         try:

@@ -164,7 +164,7 @@ class CleanerManager:
         return None
 
     def _is_free(self, partition: TopicPartition, log: Log) -> bool:
-        usable = log.config.compact and not log.is_failed and not log.is_closed
+        usable = log.config.compact and not (log.is_failed or log.is_closed or log.is_read_only)
         is_held = partition in self._under_way or partition in self._pauses
         return usable and not is_held and partition not in self.uncleanable
 
@@ -287,6 +287,7 @@ class CleanerManager:
         if work is not None and work.log.partition == partition:
             self.cleaner.finish_swap(work.log)
         self._under_way.pop(partition, None)
+
 
 def memory_of(config: BrokerConfig) -> tuple[OffsetMap, int]:
     """The map, which takes its memory only as it fills, and the size of the buffers."""

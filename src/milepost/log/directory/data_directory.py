@@ -139,14 +139,14 @@ class DataDirectory:
     def read_meta(self) -> MetaProperties | None:
         return read_meta_properties(self.disk, self._file(meta_properties.FILE_NAME))
 
-    def write_meta(self, meta: MetaProperties) -> None:
-        write_meta_properties(self.disk, self._file(meta_properties.FILE_NAME), meta, self.clock)
-
-    def ensure_identity(self, cluster_id: str | None = None, node_id: int | None = None) -> None:
-        """Refuse a directory that another cluster or broker wrote."""
-        meta = self.read_meta()
+    def claim(self, cluster_id: str, node_id: int, version: int = 0) -> None:
+        """Write down whose it is, where that is not said yet; refuse what another cluster or broker wrote."""
+        path, meta = self._file(meta_properties.FILE_NAME), self.read_meta()
         if meta is not None:
-            meta.ensure_same(self._file(meta_properties.FILE_NAME), cluster_id, node_id)
+            meta.ensure_same(path, cluster_id, node_id)
+        if meta is None or meta.cluster_id is None:
+            directory_id = None if meta is None else meta.directory_id
+            write_meta_properties(self.disk, path, MetaProperties(version, cluster_id, node_id, directory_id), self.clock)
 
     # Checkpoints. Each write replaces the whole file, unless it holds just that.
 

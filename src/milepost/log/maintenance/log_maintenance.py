@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from milepost.log.cleaning.cleaner_manager import CleanerManager
     from milepost.log.directory.data_directory import DataDirectory
     from milepost.log.log import Log
+    from milepost.log.log_source import LogSource
     from milepost.log.maintenance.scheduler import Scheduler
     from milepost.topic_partition import TopicPartition
 
@@ -73,6 +74,7 @@ class MaintainedLogs(Protocol):
     cleaner: CleanerManager
     logs: dict[TopicPartition, Log]
     directories: list[DataDirectory]
+    source: LogSource
 
     def online(self) -> Iterator[Log]: ...
 
@@ -91,8 +93,10 @@ class LogMaintenance:
         self._forgetting: set[str] = set()
 
     def pieces(self) -> Pieces:
-        """Do whatever is due."""
+        """Do whatever is due; nothing ever is in directories of somebody else."""
         manager, config = self._manager, self._manager.config
+        if not manager.source.is_ours:
+            return
         manager.scheduler.run_due()
         chores: list[tuple[str, int, Callable[[], Pieces]]] = [
             ("recovery points", config.log_flush_offset_checkpoint_interval_ms, lambda: self.checkpoint(RECOVERY_POINTS)),

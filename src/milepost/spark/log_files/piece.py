@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from milepost.spark.log_files.listing import SegmentFile
 from milepost.spark.offset_range import OffsetRange
+from milepost.spark.transport import Split
 from milepost.topic_partition import TopicPartition
 
 
@@ -37,3 +38,18 @@ class Piece:
     @property
     def offsets(self) -> OffsetRange:
         return OffsetRange(self.partition, self.start, self.end)
+
+
+class PieceSplit(Split):
+    """A task that reads pieces of files."""
+
+    __slots__ = ()
+    pieces: tuple[Piece, ...]
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        return tuple(piece.offsets for piece in self.pieces)
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)

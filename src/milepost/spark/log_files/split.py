@@ -28,12 +28,10 @@ from milepost.record.batch import RecordBatch
 from milepost.segment import names
 from milepost.spark.log_files.boundary import batch_at
 from milepost.spark.log_files.markers import ensure_committed
-from milepost.spark.log_files.piece import Piece
+from milepost.spark.log_files.piece import Piece, PieceSplit
 from milepost.spark.log_files.quarantine import put_aside
 from milepost.spark.log_files.read_settings import ReadSettings
 from milepost.spark.log_files.replanning import SegmentChanged, SegmentsOverlap, plan_again
-from milepost.spark.offset_range import OffsetRange
-from milepost.spark.transport import Split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,19 +48,11 @@ SIZE_IS_KNOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class FileSplit(Split):
+class FileSplit(PieceSplit):
     pieces: tuple[Piece, ...]
     aborted: tuple[tuple[tuple[int, int, int], ...], ...]
     """For each piece: producer, first and last offset of the aborted transactions in it."""
     settings: ReadSettings
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        return tuple(piece.offsets for piece in self.pieces)
-
-    @property
-    def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
 
     def read(self, columns: Columns, *, reuse_buffers: bool = False) -> Iterator[pa.RecordBatch]:
         from milepost.spark.decode import RowDecoder

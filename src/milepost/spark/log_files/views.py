@@ -25,10 +25,9 @@ from milepost.segment import names
 from milepost.spark.bounds import batch_ranges
 from milepost.spark.columns import BATCHES, COLUMNS, FILES, TIMESTAMP, Columns
 from milepost.spark.log_files.listing import PartitionFiles
-from milepost.spark.log_files.piece import Piece
+from milepost.spark.log_files.piece import Piece, PieceSplit
 from milepost.spark.log_files.planning import pack, pieces_of, share_of
 from milepost.spark.log_files.transport import LogFilesTransport
-from milepost.spark.offset_range import OffsetRange
 from milepost.spark.options import SourceOptions
 from milepost.spark.transport import Split
 
@@ -41,20 +40,12 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ViewSplit(Split):
+class ViewSplit(PieceSplit):
     """Segments to be shown as a view, or rows that are known already."""
 
     view: str
     pieces: tuple[Piece, ...] = ()
     rows: tuple[tuple[str, str, int, str | None], ...] = ()
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        return tuple(piece.offsets for piece in self.pieces)
-
-    @property
-    def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
 
     def read(self, columns: Columns, *, reuse_buffers: bool = False) -> Iterator[pa.RecordBatch]:
         return in_batches(columns, self._rows())
