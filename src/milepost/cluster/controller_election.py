@@ -100,8 +100,7 @@ def unguarded(results: Sequence[Result]) -> list[Result]:
             continue
         if result.error is Error.SESSION_EXPIRED or (result.results and result.results[0].error is Error.BAD_VERSION):
             raise ControllerMoved("another controller was elected")
-        failed = result.results[1].error if len(result.results) > 1 else result.error
-        found.append(Result(failed))
+        found.append(Result(result.error))
     return found
 
 

@@ -79,6 +79,7 @@ class IsrChanges:
             verdicts |= {
                 partition: Verdict(ErrorCode.INVALID_UPDATE_VERSION) for partition in accepted if partition not in verdicts
             }
+            verdicts |= {partition: Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) for partition in written.refused}
             self.context.leadership |= yield from read_states(written.conflicts)
             self.parts.requests.update_all_brokers(written.done)
             self.parts.requests.send()

@@ -20,6 +20,7 @@ from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Steps
 from milepost.protocol.messages import StopReplicaRequest
 from milepost.topic_partition import TopicPartition
@@ -89,7 +90,10 @@ class TopicDeletion:
             replicas = self.context.replicas_of_topic(topic)
             states = {self.context.replica_status.get(replica, D.NON_EXISTENT) for replica in replicas}
             if states <= {D.DELETION_SUCCESSFUL}:
-                yield from self._complete(topic)
+                try:
+                    yield from self._complete(topic)
+                except RefusedByZooKeeper as refused:
+                    logger.error("topic %s is gone from all brokers and stays in ZooKeeper: %s", topic, refused)
             elif D.DELETION_STARTED not in states:
                 again = [each for each in replicas if self.context.replica_status.get(each) is D.DELETION_INELIGIBLE]
                 if topic not in self.context.ineligible:
