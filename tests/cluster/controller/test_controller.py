@@ -582,6 +582,32 @@ def test_first_leaders_come_though_one_topic_may_not_be_written_below(town, capl
     assert "Create /brokers/topics/locked/partitions: NO_AUTH (-102)" in told_errors(caplog)[0]
 
 
+def test_notes_that_may_not_be_deleted_keep_no_controller_from_taking_over(town, caplog):
+    town.create_topic("t", {0: (2, 3)})
+    for path in ("/isr_change_notification", "/log_dir_event_notification", "/admin/delete_topics"):
+        town.server.acls[path] = "read create"
+        town.write(Create(f"{path}/note", b"{}"))
+    caplog.clear()
+    town.kill_broker(1)
+    assert town.controller.parts.settings.broker_id == 2
+    assert not town.errors
+    assert town.ask(town.controller.elect_leaders, [TopicPartition("t", 0)], 0) == {TopicPartition("t", 0): 84}
+    told = told_errors(caplog)
+    for path in ("/isr_change_notification", "/log_dir_event_notification", "/admin/delete_topics"):
+        assert f"Delete {path}/note: NO_AUTH (-102)" in " ".join(told)
+
+
+def test_topic_that_may_not_be_read_keeps_no_other_without_a_leader(town, caplog):
+    town.create_topic("locked", {0: (1, 2)})
+    town.create_topic("t", {0: (1, 2)})
+    town.server.acls["/brokers/topics/locked"] = "write create delete"
+    town.kill_broker(1)
+    assert town.state("t", 0) == (2, 2, [2], 2)
+    assert town.state("locked", 0) == (1, 0, [1, 2], 0)
+    assert not town.errors
+    assert "a topic is not known: ZooKeeper refused Get /brokers/topics/locked: NO_AUTH (-102)" in told_errors(caplog)[0]
+
+
 def test_topic_whose_settings_are_denied_is_not_led_uncleanly(caplog):
     town = Town(unclean_leader_election=lambda: True)
     for broker_id in (1, 2, 3):

@@ -33,9 +33,9 @@ from milepost.cluster.controller.reassignment import Answer, Reassignment
 from milepost.cluster.controller.states import ReplicaStatus
 from milepost.cluster.controller.topic_changes import TopicChanges
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.controller_election import Term, write_until_answered
+from milepost.cluster.controller_election import Term, delete_notes
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
+from milepost.cluster.zookeeper.operations import Children, Exists, Get, WatchEvent
 from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.loop import Timer, Timers
@@ -136,8 +136,7 @@ class Controller:
         # What they are about is read again below.
         old = [f"{znodes.ISR_CHANGES}/{name}" for name in isr_changes.children]
         old += [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in log_dir_events.children]
-        if old:
-            yield from write_until_answered(self.parts.term, [Delete(path) for path in old])
+        yield from delete_notes(self.parts.term, old)
         context.brokers = yield from read_brokers({})
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
@@ -203,7 +202,7 @@ class Controller:
         failed = {znodes.failed_broker(answer.data) for answer in answers if answer.ok}
         replicas = self.context.replicas_on(broker_id for broker_id in self.context.brokers if broker_id in failed)
         yield from self.parts.replicas.change(replicas, ReplicaStatus.ONLINE)
-        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
+        yield from delete_notes(self.parts.term, paths)
 
     def _on_leader_and_isr_answer(self, broker: BrokerInfo, response: Any) -> None:
         """What a broker has lost. What it said in a registration that is over says nothing about the next one."""
@@ -241,7 +240,7 @@ class Controller:
         for partition, (error, message) in answers.items():
             if error:
                 logger.warning("reassignment of %s is refused: %s", partition, message)
-        yield from write_until_answered(self.parts.term, [Delete(znodes.REASSIGN_PARTITIONS)])
+        yield from delete_notes(self.parts.term, [znodes.REASSIGN_PARTITIONS])
 
     def _legacy_preferred_election(self) -> Steps[None]:
         (found,) = yield [Get(znodes.PREFERRED_ELECTION)]
@@ -250,7 +249,7 @@ class Controller:
             return
         wanted = znodes.parse_partition_list(found.data) or []
         yield from self.moves.elect([TopicPartition(*name) for name in wanted], PREFERRED)
-        yield from write_until_answered(self.parts.term, [Delete(znodes.PREFERRED_ELECTION)])
+        yield from delete_notes(self.parts.term, [znodes.PREFERRED_ELECTION])
 
     # Requests of brokers and clients.
 

@@ -18,11 +18,11 @@ from milepost.cluster.controller import leader_elections
 from milepost.cluster.controller.broker_requests import BrokerRequests
 from milepost.cluster.controller.context import ControllerContext
 from milepost.cluster.controller.leader_elections import Choice
-from milepost.cluster.controller.partition_store import create_states, log_refusals, read_states, write_states
+from milepost.cluster.controller.partition_store import create_states, read_states, write_states
 from milepost.cluster.controller.states import PARTITION_BEFORE, PartitionStatus
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Get
-from milepost.cluster.zookeeper.refusals import refusal
+from milepost.cluster.zookeeper.refusals import log_refusals, refusal
 from milepost.cluster.zookeeper.session import Separately, Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.protocol.error_codes import ErrorCode
@@ -107,7 +107,7 @@ class PartitionStates:
         )
         reads = [Get(znodes.config_path("topics", topic)) for topic in topics]
         answers = yield Separately(reads)
-        log_refusals(reads, answers)
+        log_refusals("no unclean election", reads, answers)
         found = set()
         for topic, read, answer in zip(topics, reads, answers, strict=True):
             if refusal(read, answer) is not None:

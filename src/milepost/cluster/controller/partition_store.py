@@ -5,19 +5,18 @@ Each partition stands for itself: one that ZooKeeper refuses is logged and left 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from milepost.cluster.controller_election import Term, guarded, unguarded
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Error, Get, Operation, Result, SetData
-from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper, refusal
+from milepost.cluster.zookeeper.operations import Create, Error, Get, Result, SetData
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper, log_refusals, refusal
 from milepost.cluster.zookeeper.session import Separately, Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.topic_partition import TopicPartition
 
-logger = logging.getLogger("milepost.cluster")
+LEFT = "a partition is left as it is"
 
 
 class Written(NamedTuple):
@@ -33,7 +32,7 @@ def read_states(partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartiti
     names = list(partitions)
     reads = [Get(znodes.state_path(name.topic, name.partition)) for name in names]
     answers = yield Separately(reads)
-    log_refusals(reads, answers)
+    log_refusals(LEFT, reads, answers)
     found = {}
     for name, answer in zip(names, answers, strict=True):
         state = znodes.parse_state(answer.data, answer.version) if answer.ok else None
@@ -107,12 +106,5 @@ def create_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -
 
 def _write_each(term: Term, writes: Sequence[Create | SetData]) -> Steps[list[Result]]:
     answers = unguarded((yield Separately(guarded(term, writes))))
-    log_refusals(writes, answers)
+    log_refusals(LEFT, writes, answers)
     return answers
-
-
-def log_refusals(operations: Sequence[Operation], results: Sequence[Result]) -> None:
-    for operation, result in zip(operations, results, strict=True):
-        refused = refusal(operation, result)
-        if refused is not None:
-            logger.error("a partition is left as it is: %s", refused)

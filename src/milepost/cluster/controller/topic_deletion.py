@@ -17,7 +17,7 @@ from typing import Any
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.controller_election import write_until_answered
+from milepost.cluster.controller_election import delete_notes, write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
 from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
@@ -40,10 +40,10 @@ class TopicDeletion:
         wanted = set(topics)
         unknown = wanted - self.context.topic_ids.keys()
         if unknown:
-            yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(unknown)])
+            yield from delete_notes(self.parts.term, [znodes.delete_topic_path(topic) for topic in sorted(unknown)])
         wanted -= unknown
         if not self.parts.settings.delete_topic_enable:
-            yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(wanted)])
+            yield from delete_notes(self.parts.term, [znodes.delete_topic_path(topic) for topic in sorted(wanted)])
             return
         self.context.deleting |= wanted
         for partition in self.context.reassigned:

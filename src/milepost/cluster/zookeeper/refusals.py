@@ -7,10 +7,13 @@ event, and goes on with the next one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from milepost.cluster.zookeeper.operations import Create, Delete, Error, Multi, Operation, Result
 from milepost.errors import MilepostError
+
+logger = logging.getLogger("milepost.cluster")
 
 EXPECTED = frozenset(
     {
@@ -49,3 +52,11 @@ def refusal(operation: Operation, result: Result) -> RefusedByZooKeeper | None:
 def first_refusal(operations: Sequence[Operation], results: Sequence[Result]) -> RefusedByZooKeeper | None:
     found = (refusal(operation, result) for operation, result in zip(operations, results, strict=True))
     return next((each for each in found if each is not None), None)
+
+
+def log_refusals(consequence: str, operations: Sequence[Operation], results: Sequence[Result]) -> None:
+    """For steps that go on without what was refused."""
+    for operation, result in zip(operations, results, strict=True):
+        refused = refusal(operation, result)
+        if refused is not None:
+            logger.error("%s: %s", consequence, refused)
