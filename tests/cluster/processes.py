@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from milepost.cluster.local.ports import hold
 from milepost.cluster.zookeeper.server import ZooKeeperServer
 from tests import waiting
 from tests.cluster.asking import assigned, end_session, in_sync, metadata, until, written_in_sync, zookeeper_client
@@ -37,29 +37,14 @@ SETTINGS = {
 MISSED_SOON = {"zookeeper.session.timeout.ms": "3000", "replica.lag.time.max.ms": "2000"}
 
 
-PORTS = range(15_000, 32_000)
-"""Below those that the system gives to clients: one of theirs may be taken while a broker is dead."""
-
-
-def _own_ports() -> Iterator[int]:
-    """Each once, and none that another worker of the same run takes: a port is free also while its broker is dead."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    ours = list(PORTS[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))])
-    random.shuffle(ours)
-    return iter(ours)
-
-
-_ports = _own_ports()
+_held: list[socket.socket] = []
 
 
 def free_port() -> int:
-    for port in _ports:
-        try:
-            with socket.create_server(("127.0.0.1", port)):
-                return port
-        except OSError:
-            continue
-    raise AssertionError("no port is free")
+    """It is ours as long as this process runs, also while its broker is dead: no client and no other run of the tests gets it."""
+    _held.append(hold())
+    port: int = _held[-1].getsockname()[1]
+    return port
 
 
 @contextmanager

@@ -299,6 +299,8 @@ def test_proven_broker_speaks_for_itself_only(cluster, secret, controller, leade
     with proven(cluster, secret, controller, 7) as wire:
         for number, epoch in epochs[1].items():
             assert wire.ask(ControlledShutdownRequest(broker_id=number, broker_epoch=epoch), 3).error_code == 31
+            assert wire.ask(AllocateProducerIdsRequest(broker_id=number, broker_epoch=epoch), 0).error_code == 31
+            assert wire.ask(AlterPartitionRequest(broker_id=number, broker_epoch=epoch), 3).error_code == 31
     ensure_unharmed(cluster)
 
 

@@ -10,8 +10,9 @@ from milepost.cluster.controller.controller_parts import ControllerSettings
 from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.member import ClusterMember, MemberSettings
 from milepost.cluster.protocol_versions import LATEST
+from milepost.cluster.topic_writes import create_topic
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Exists, Result, SetData, Stat
+from milepost.cluster.zookeeper.operations import Create, Delete, Exists, Result, SetData, Stat
 from milepost.errors import InvalidArgument
 from milepost.replica.metadata import Endpoint
 from tests.simulation.turns import Turns
@@ -268,3 +269,76 @@ def test_change_of_settings_is_heard_by_everybody():
         Create("/config/changes/config_change_", znodes.config_change("topics/visits"), sequence=True),
     )
     assert heard[2:] == [(1, "topics/visits", {}), (2, "topics/visits", {})]
+
+
+def terms(town):
+    """The epochs in which somebody was controller, in order."""
+    writes = [operation for _, operation in town.server.writes if isinstance(operation, SetData)]
+    return [int(operation.data) for operation in writes if operation.path == "/controller_epoch"]
+
+
+def test_controller_that_cannot_take_over_resigns_and_stands_again_only_some_seconds_later(caplog):
+    town = Town()
+    members = [town.join(1), town.join(2)]
+    town.server.acls["/isr_change_notification"] = "write"
+    town.write(Delete("/controller"))
+    assert terms(town) == [1, 2, 3]  # either of them has tried, within a second
+    town.turns.advance(3)
+    assert terms(town) == [1, 2, 3]
+    town.turns.advance(3)
+    assert terms(town) == [1, 2, 3, 4, 5]
+    refused = [record for record in caplog.records if "failed and resigns" in record.getMessage()]
+    assert len(refused) == 4
+    assert refused[0].getMessage() == (
+        "the controller failed and resigns: ZooKeeper refused Children /isr_change_notification: NO_AUTH (-102), "
+        "its ACL must allow that to world:anyone (setAcl /isr_change_notification)"
+    )
+    assert all(record.exc_info is None for record in refused)
+    town.server.acls.clear()
+    town.turns.advance(6)
+    assert [member.is_controller for member in members].count(True) == 1
+
+
+def test_settings_that_are_denied_leave_a_member_what_it_is(caplog):
+    town = Town()
+    member = town.join(1)
+    town.server.acls["/config/topics/visits"] = "write"
+    town.write(
+        Create("/config/topics/visits", b"{}"),
+        Create("/config/changes/config_change_", znodes.config_change("topics/visits"), sequence=True),
+    )
+    assert (member.failure, member.is_registered, member.is_controller) == (None, True, True)
+    assert town.told == [("registered", 1)]
+    (line,) = [record.getMessage() for record in caplog.records if "NO_AUTH" in record.getMessage()]
+    assert line.startswith("broker 1 gives up what it was doing: ZooKeeper refused Get /config/topics/visits")
+
+
+def test_broker_that_may_not_register_ends_with_one_sentence():
+    town = Town()
+    town.server.acls["/brokers/ids"] = "read"
+    member = town.join(1)
+    assert not member.is_registered
+    (failed,) = town.told
+    assert failed[1].startswith("ZooKeeper refused Create /brokers/ids/1: NO_AUTH (-102)")
+
+
+def test_work_that_zookeeper_refuses_is_told_to_whoever_waits():
+    town = Town()
+    member = town.join(1)
+    town.server.acls["/config/users"] = "write"
+    heard = []
+    member.run(create_topic("visits", {0: (1,)}, {}, "A" * 22, LATEST), heard.append, lambda: heard.append("failed"))
+    member.with_fresh_quotas(lambda: heard.append("quotas"))
+    town.turns.advance(1)
+    town.server.acls["/config/topics"] = "read"
+    member.run(create_topic("clicks", {0: (1,)}, {}, "B" * 22, LATEST), heard.append, lambda: heard.append("failed"))
+    town.turns.advance(1)
+    assert heard == [0, "quotas", "failed"]
+
+
+def test_chroot_that_could_not_be_made_is_named():
+    town = Town()
+    del town.server.nodes["/"], town.server.children["/"]
+    town.join(1)
+    (failed,) = town.told
+    assert failed[1].startswith("ZooKeeper has no place for /consumers: the chroot of zookeeper.connect is not there")

@@ -159,7 +159,7 @@ def test_every_number_of_zero_bytes(count):
     check = checker()
     for path in original().files():
         run(check, original().zeroed_tails(path))
-    count(check, 7000)
+    count(check, 4200)
 
 
 __all__ = ["Case"]

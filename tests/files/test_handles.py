@@ -153,3 +153,23 @@ def test_sixty_four_threads_at_a_limit_of_eight_write_into_their_own_files(tmp_p
     for number in range(64):
         for each in range(3):
             assert (tmp_path / f"{number}-{each}").read_bytes() == b"%03d" % number * 100
+
+
+def test_handle_that_is_finished_reads_its_file_at_the_new_place_and_writes_no_more(files, tmp_path):
+    handle = HandlePool(Disk()).handle(files[3], os.O_RDWR)
+    read(handle)
+    moved = str(tmp_path / "moved")
+    os.rename(files[3], moved)
+    handle.finish(moved)
+    assert read(handle) == b"3"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pwrite(handle.fd, b"x", 0)
+
+
+def test_handle_that_is_finished_before_its_first_use_makes_no_file(tmp_path):
+    path = tmp_path / "new"
+    handle = HandlePool(Disk()).handle(str(path), os.O_RDWR | os.O_CREAT)
+    handle.finish(str(path))
+    with pytest.raises(FileNotFoundError):
+        read(handle)
+    assert not path.exists()

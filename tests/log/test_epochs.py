@@ -314,3 +314,12 @@ def test_ends_of_epochs_as_a_real_broker_answered(golden, case, partition):
     assert len(live["epochEnd"]) == 31
     for asked, epoch, end_offset, _ in live["epochEnd"]:
         assert epochs.end_offset_for(asked, live["latest"]) == (epoch, end_offset)
+
+
+def test_what_is_written_after_a_move_is_written_there(cache, path, tmp_path):
+    epochs = cache((2, 10))
+    (tmp_path / "gone").mkdir()
+    epochs.move_to(str(tmp_path / "gone"))
+    epochs.assign(3, 20)
+    assert path.read_text() == "0\n1\n2 10\n"
+    assert (tmp_path / "gone" / path.name).read_text() == "0\n2\n2 10\n3 20\n"

@@ -66,6 +66,42 @@ def test_forgotten_session_starts_anew(pair):
     assert [request.session_epoch for request in pair.leader.asked].count(0) == 2
 
 
+@pytest.mark.parametrize("code", [70, 71, 100, 103, 106])
+def test_full_request_that_the_leader_refuses_is_made_once_a_second(pair, code):
+    """No session is what it lacks: the same request at once would get the same answer."""
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    pair.leader.refusals = [code] * 40
+    pair.advance(5)
+    assert 3 <= len(pair.leader.asked) <= 6
+    pair.leader.refusals.clear()
+    pair.advance(2)
+    assert pair.equal()
+
+
+def test_error_that_keeps_a_partition_from_being_fetched_is_said_once_until_it_is_over(pair, caplog):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    told = "t-0: broker 1 answers a fetch from offset 1 with UNKNOWN_SERVER_ERROR (-1); trying again every 1000 ms"
+    for _ in range(2):
+        pair.leader.error = -1
+        pair.advance(3)
+        assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [told]
+        caplog.clear()
+        pair.leader.error = 0
+        pair.advance(2)
+        assert pair.equal()
+
+
+def test_leader_that_has_just_changed_is_not_worth_a_word(pair, caplog):
+    write(pair.leader_log, 0, "a")
+    pair.follow(0)
+    for error in (6, 75):
+        pair.leader.error = error
+        pair.advance(2)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 def test_tail_that_the_new_leader_does_not_have_is_cut(pair):
     write(pair.leader_log, 0, *"abc")
     write(pair.log, 0, *"abcXYZ")

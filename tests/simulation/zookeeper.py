@@ -72,6 +72,8 @@ class ModelZooKeeper:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0)}
         self.children: dict[str, set[str]] = {"/": set()}
         self.now_ms = now_ms
+        self.acls: dict[str, str] = {}
+        """What may be done at a path, of "read", "write", "create" and "delete"; everything where nothing is said."""
         self.zxid = 0
         self.next_session = 1
         self.writes: list[tuple[int, Operation]] = []
@@ -105,6 +107,8 @@ class ModelZooKeeper:
                 self._watches.setdefault((kind, operation.path), set()).add(session)
         if node is None:
             return Result(Error.NO_NODE)
+        if not isinstance(operation, Exists) and not self._allows(operation.path, "read"):
+            return Result(Error.NO_AUTH)
         if isinstance(operation, Children):
             return Result(stat=node.stat, children=tuple(sorted(self.children[operation.path])))
         return Result(data=node.data if isinstance(operation, Get) else b"", stat=node.stat)
@@ -129,15 +133,27 @@ class ModelZooKeeper:
             parent = parent_of(path)
             if not made.get(parent, parent in self.nodes):
                 return Error.NO_NODE
+            if not self._allows(parent, "create"):
+                return Error.NO_AUTH
             return Error.NODE_EXISTS if is_there and not operation.sequence else Error.OK
         if not is_there:
             return Error.NO_NODE
+        if not self._may(operation):
+            return Error.NO_AUTH
         version = 0 if path in made else self.nodes[path].version
         if operation.version not in (ANY_VERSION, version):
             return Error.BAD_VERSION
         if isinstance(operation, Delete) and self.children.get(path):
             return Error.NOT_EMPTY
         return Error.OK
+
+    def _allows(self, path: str, what: str) -> bool:
+        return what in self.acls.get(path, what)
+
+    def _may(self, operation: SetData | Delete | Check) -> bool:
+        if isinstance(operation, Delete):
+            return self._allows(parent_of(operation.path), "delete")
+        return self._allows(operation.path, "write" if isinstance(operation, SetData) else "read")
 
     def _apply(self, session: Client, operation: Create | SetData | Delete | Check) -> Result:
         self.writes.append((session.session_id, operation))

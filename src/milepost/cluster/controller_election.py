@@ -14,14 +14,16 @@ takes effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Check, Create, Delete, Error, Exists, Get, Multi, Result, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.refusals import log_refusals
+from milepost.cluster.zookeeper.session import Separately, Steps
 
 INITIAL_EPOCH = 0
+W = TypeVar("W")
 
 
 class Term(NamedTuple):
@@ -100,8 +102,7 @@ def unguarded(results: Sequence[Result]) -> list[Result]:
             continue
         if result.error is Error.SESSION_EXPIRED or (result.results and result.results[0].error is Error.BAD_VERSION):
             raise ControllerMoved("another controller was elected")
-        failed = result.results[1].error if len(result.results) > 1 else result.error
-        found.append(Result(failed))
+        found.append(Result(result.error))
     return found
 
 
@@ -110,10 +111,22 @@ def write_until_answered(term: Term, writes: Sequence[Create | SetData | Delete]
     does not fit."""
     remaining = list(writes)
     while remaining:
-        answers = unguarded((yield guarded(term, remaining)))
-        # From the first that was lost on: those behind it may have failed for want of it.
-        lost = next((place for place, answer in enumerate(answers) if answer.error is Error.CONNECTION_LOSS), len(answers))
-        remaining = remaining[lost:]
+        remaining = _unanswered(remaining, unguarded((yield guarded(term, remaining))))
+
+
+def delete_notes(term: Term, paths: Iterable[str]) -> Steps[None]:
+    """The same for nodes that asked for something: it is done, whether ZooKeeper lets go of them or not."""
+    remaining = [Delete(path) for path in paths]
+    while remaining:
+        answers = unguarded((yield Separately(guarded(term, remaining))))
+        log_refusals("a note stays, and is read again with the next", remaining, answers)
+        remaining = _unanswered(remaining, answers)
+
+
+def _unanswered(writes: list[W], answers: Sequence[Result]) -> list[W]:
+    """From the first whose answer was lost on: those behind it may have failed for want of it."""
+    lost = next((place for place, answer in enumerate(answers) if answer.error is Error.CONNECTION_LOSS), len(answers))
+    return writes[lost:]
 
 
 def resign(term: Term) -> Steps[None]:

@@ -36,7 +36,7 @@ IDS_VERSION, EPOCHS_VERSION = 2, 3
 NOTE_SECONDS = 2.5
 
 Done = Callable[[Confirmed], object]
-RunSteps = Callable[[Steps[Any], Callable[[Any], object]], None]
+RunSteps = Callable[[Steps[Any], Callable[[Any], object], Callable[[], object] | None], None]
 
 
 class PendingProposal(NamedTuple):
@@ -146,7 +146,7 @@ class ZnodeProposals:
         return broker_id in self._cluster.brokers
 
     def propose(self, log: Log, state: LeaderState, isr: frozenset[int], epochs: Mapping[int, int], done: Done) -> None:
-        self._run(self._write(log.partition, state, isr), done)
+        self._run(self._write(log.partition, state, isr), done, lambda: done(Confirmed(ErrorCode.UNKNOWN_SERVER_ERROR)))
 
     def _write(self, name: TopicPartition, state: LeaderState, isr: frozenset[int]) -> Steps[Confirmed]:
         path = znodes.state_path(name.topic, name.partition)
@@ -180,4 +180,4 @@ class ZnodeProposals:
             data = znodes.partition_list([(name.topic, name.partition) for name in names])
             yield from retried([Create(znodes.ISR_CHANGE, data, sequence=True)])  # twice does no harm
 
-        self._run(write(), lambda _: None)
+        self._run(write(), lambda _: None, None)

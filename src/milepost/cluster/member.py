@@ -2,7 +2,8 @@
 
     connected   the nodes of every cluster are made, the cluster's id and the settings are read, then the broker registers: the creation
                 of /brokers/ids/N is its epoch. Then it stands for election
-    elected     it is controller until another one is elected, it resigns, or its session ends
+    elected     it is controller until another one is elected, it resigns, or its session ends. After it has resigned it stands again in a
+                few seconds: what it failed of would fail again, and another broker may do better
     expired     it is no longer controller, and leads nothing until a LeaderAndIsr for the new registration.
                 With the next session it registers again
     leaving     it asks the controller to move what it leads, then closes the session
@@ -31,6 +32,7 @@ from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.registration import BrokerIdTaken
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.cluster.zookeeper.unreadable import Unreadable
 from milepost.errors import MilepostError
@@ -43,6 +45,7 @@ logger = logging.getLogger("milepost.cluster")
 
 REGISTER_AGAIN_SECONDS = 0.2
 GIVE_UP_AFTER_SESSIONS = 1.5
+STAND_AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class ClusterMember:
         self._changes_seen = -1
         self._trusted: tuple[int, int] | None = None
         self._tries_until: float | None = None
+        self._has_resigned = False
         self._is_closed = False
 
     # Life.
@@ -197,6 +201,9 @@ class ClusterMember:
                 return
         if isinstance(error, ControllerMoved):
             return  # the session ended during an election; the next one begins with its own
+        if isinstance(error, RefusedByZooKeeper) and self.is_registered:
+            logger.error("broker %d gives up what it was doing: %s", self.broker_id, error)
+            return
         logger.error("broker %d: %s", self.broker_id, error, exc_info=None if isinstance(error, MilepostError) else error)
         self.failure = error
         if isinstance(error, MilepostError):
@@ -237,11 +244,13 @@ class ClusterMember:
             then()
 
     def with_fresh_quotas(self, then: Callable[[], object]) -> None:
+        """Go on when the quotas were read anew; with those that are known, if ZooKeeper cannot be asked."""
+
         def read() -> Steps[None]:
             self.cluster.client_quotas = yield from entity_configs.read_quotas()
 
         if self.is_registered:
-            self._runner.run(read(), lambda _: then())
+            self._runner.run(read(), lambda _: then(), then)
         else:
             then()
 
@@ -250,13 +259,13 @@ class ClusterMember:
     def _stand(self) -> None:
         steps = (
             elect(self.broker_id, self._clock.now_ms(), knows_kraft=self.settings.controller.versions.knows_kraft)
-            if self.settings.may_be_controller
+            if self.settings.may_be_controller and not self._has_resigned
             else self._look()
         )
         self._runner.run(steps, self._elected)
 
     def _look(self) -> Steps[Elected]:
-        """Who is controller, for one that does not want to be."""
+        """Who is controller, for one that does not want to be, or not now."""
         yield [Exists(znodes.CONTROLLER, watch=True)]
         return Elected((yield from read_controller()))
 
@@ -276,7 +285,13 @@ class ClusterMember:
                 logger.warning("broker %d is no longer controller: %s", self.broker_id, error)
                 self._stand()
             else:
-                logger.error("the controller failed and resigns", exc_info=error)
+                logger.error(
+                    "the controller failed and resigns: %s",
+                    error,
+                    exc_info=None if isinstance(error, RefusedByZooKeeper) else error,
+                )
+                self._has_resigned = True
+                self._timers.later(STAND_AGAIN_SECONDS, self._stand_again)
                 self._runner.run(resign(term))
 
         self.controller = Controller(
@@ -290,6 +305,11 @@ class ClusterMember:
             moved,
         )
         self.controller.start()
+
+    def _stand_again(self) -> None:
+        self._has_resigned = False
+        if self.is_registered and not self._is_closed:
+            self._stand()
 
     def _stop_controller(self) -> None:
         if self.controller is not None:

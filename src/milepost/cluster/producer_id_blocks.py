@@ -13,6 +13,7 @@ from milepost.cluster.controller_channel import ControllerChannel
 from milepost.cluster.member import ClusterMember
 from milepost.cluster.protocol_versions import ProtocolVersions
 from milepost.errors import BrokerUnavailable
+from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AllocateProducerIdsRequest
 
 EARLY = 100
@@ -25,8 +26,7 @@ class ProducerIdBlocks:
         self._controller_channel = controller_channel
         self._versions = versions
         self._ids: list[range] = []
-        self._asked_in: int | None = None
-        """In which registration: what was asked of ZooKeeper in one that is over is never answered."""
+        self._is_asked = False
         self._waiting: list[Callable[[], object]] = []
 
     @property
@@ -54,9 +54,9 @@ class ProducerIdBlocks:
             self._ask()
 
     def _ask(self) -> None:
-        if self._asked_in == self._member.broker_epoch:
+        if self._is_asked:
             return
-        self._asked_in = self._member.broker_epoch
+        self._is_asked = True
         if self._versions.allocates_producer_ids:
             self._controller_channel.ask(
                 lambda: AllocateProducerIdsRequest(broker_id=self._member.broker_id, broker_epoch=self._member.broker_epoch),
@@ -64,13 +64,17 @@ class ProducerIdBlocks:
                 self._answered,
             )
         else:
-            self._member.run(allocate(self._member.broker_id, None), lambda result: self._got(*result))
+            self._member.run(
+                allocate(self._member.broker_id, None),
+                lambda result: self._got(*result),
+                lambda: self._got(ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0),
+            )
 
     def _answered(self, response: Any) -> None:
         self._got(response.error_code, response.producer_id_start, response.producer_id_len)
 
     def _got(self, error: int, start: int, count: int) -> None:
-        self._asked_in = None
+        self._is_asked = False
         if error == 0:
             self._ids.append(range(start, start + count))
         waiting, self._waiting = self._waiting, []

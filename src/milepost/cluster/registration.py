@@ -35,7 +35,12 @@ def make_nodes(versions: ProtocolVersions) -> Steps[None]:
     found = yield [Exists(path) for path in nodes]
     missing = [Create(path, nodes[path]) for path, there in zip(nodes, found, strict=True) if not there.ok]
     if missing:
-        yield from retried(missing)
+        made = yield from retried(missing)
+        if made[0].error is Error.NO_NODE:  # the node above it is the chroot itself
+            raise InvalidConfiguration(
+                f"ZooKeeper has no place for {missing[0].path}: the chroot of zookeeper.connect is not there and could not be made,"
+                " as the log says; make it by hand"
+            )
 
 
 def make_path(path: str, data: bytes = b"") -> Steps[None]:

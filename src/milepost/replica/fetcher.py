@@ -2,7 +2,8 @@
 
 A fetch waits at the leader until there is something (`replica.fetch.wait.max.ms`), so an idle cluster sends two requests a second, and a
 busy one as many as the network takes. What the leader refuses for one partition holds up that one alone: it is left out for a moment, or,
-when our epoch is stale, until the next LeaderAndIsr.
+when our epoch is stale, until the next LeaderAndIsr. A session that is over is followed by a full request at once; a full request that is
+refused is not repeated before that moment.
 
 Partitions whose move is throttled are left out while more came than their rate allows, unless they are in sync; when nothing else is
 fetched here, we look again after `replica.fetch.backoff.ms`.
@@ -43,6 +44,8 @@ SESSION_ERRORS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+PASSING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+"""While a leader changes, until both brokers have heard of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +248,11 @@ class Fetcher:
 
     def _fetched(self, response: Any, asked: Asked) -> None:
         if response.error_code:
-            if response.error_code not in SESSION_ERRORS:
-                code = response.error_code
-                logger.info("fetch from broker %d failed: %s (%d)", self.leader.broker_id, error_name(code), code)
+            code, is_session_over = response.error_code, response.error_code in SESSION_ERRORS and self._session.epoch > 0
             self._reset()
-            self._delay_all(asked if response.error_code not in SESSION_ERRORS else ())
+            if not is_session_over:
+                logger.info("fetch from broker %d failed: %s (%d)", self.leader.broker_id, error_name(code), code)
+                self._delay_all(asked)
             return
         self._session.answered(response.session_id)
         by_id = {following.topic_id: name.topic for name, following in asked.items()}
@@ -270,6 +273,7 @@ class Fetcher:
         if part.error_code:
             self._refused(name, following, part.error_code)
             return
+        following.refusal = ErrorCode.NONE
         try:
             if part.diverging_epoch is not None and part.diverging_epoch.end_offset >= 0:
                 following.diverged(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
@@ -293,7 +297,22 @@ class Fetcher:
             logger.info("%s: fenced, leader epoch %d is stale; waiting for the next LeaderAndIsr", name, following.leader_epoch)
             self.remove(name)
         else:
+            self._tell_once(name, following, code)
             self._delay(name)
+
+    def _tell_once(self, name: TopicPartition, following: Following, code: int) -> None:
+        """The same request is made until the answer changes: its operator should know what it waits for."""
+        if code not in PASSING and code != following.refusal:
+            logger.warning(
+                "%s: broker %d answers a fetch from offset %d with %s (%d); trying again every %d ms",
+                name,
+                self.leader.broker_id,
+                following.log.end_offset,
+                error_name(code),
+                code,
+                self.settings.backoff_ms,
+            )
+        following.refusal = code
 
     # Where the leader's log begins and ends.
 

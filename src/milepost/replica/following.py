@@ -28,6 +28,8 @@ class Following:
         self.is_truncating = False
         """Whether the leader must be asked for the end of an epoch before anything is fetched (protocols before 2.7)."""
         self.not_before_ms = 0
+        self.refusal = 0
+        """What the leader's last answer refused, as an error code."""
         self.lag: int | None = None
         """How many records of those that are committed at the leader are missing here, as of its last answer."""
 

@@ -45,6 +45,16 @@ def test_snapshot_is_taken_once_for_a_state(manager, tmp_path):
     assert manager.last_snapshot_offset == 2
 
 
+def test_snapshot_is_taken_where_the_directory_is_now(manager, tmp_path):
+    write(manager, data(0))
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    manager.move_to(str(gone))
+    assert manager.take_snapshot() == f"{gone}/00000000000000000001.snapshot"
+    assert on_disk(gone) == names(1)
+    assert not (tmp_path / names(1)[0]).exists()
+
+
 def test_plain_records_move_the_state_too(manager, tmp_path):
     manager.update_map_end_offset(1)
     manager.take_snapshot()

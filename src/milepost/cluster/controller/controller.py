@@ -8,6 +8,9 @@
 Events never overlap: each runs to its end, over all the answers of ZooKeeper that it needs, before the next begins (`Runner`). A write that
 is refused because another controller was elected (`ControllerMoved`) ends this one at once: it clears its queue and closes its
 channels. Requests that wait in it are answered with NOT_CONTROLLER (41), and their senders ask the next one.
+
+A write or read that ZooKeeper refuses, over an ACL for instance, ends the event that needs it, and a request with UNKNOWN_SERVER_ERROR
+(-1); the controller goes on with the next event. Only one that cannot take over resigns.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ from milepost.cluster.controller.reassignment import Answer, Reassignment
 from milepost.cluster.controller.states import ReplicaStatus
 from milepost.cluster.controller.topic_changes import TopicChanges
 from milepost.cluster.controller.topic_deletion import TopicDeletion
-from milepost.cluster.controller_election import Term, write_until_answered
+from milepost.cluster.controller_election import Term, delete_notes
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Children, Delete, Exists, Get, WatchEvent
+from milepost.cluster.zookeeper.operations import Children, Exists, Get, WatchEvent
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
 from milepost.loop import Timer, Timers
 from milepost.protocol.error_codes import ErrorCode
@@ -84,12 +88,23 @@ class Controller:
     # Life.
 
     def start(self) -> None:
-        self.run(self._become_controller())
+        self._runner.run(self._become_controller())
 
-    def run(self, steps: Steps[T], done: Callable[[T], object] = lambda result: None) -> None:
-        """Run steps after everything that came before."""
+    def run(
+        self, steps: Steps[T], done: Callable[[T], object] = lambda result: None, refused: Callable[[], object] = lambda: None
+    ) -> None:
+        """Run steps after everything that came before; `refused` is called instead of `done` if ZooKeeper refuses what they need."""
+
+        def event() -> Steps[Callable[[], object]]:
+            try:
+                result = yield from steps
+            except RefusedByZooKeeper as error:
+                logger.error("the controller gives up what it was doing, until something asks for it again: %s", error)
+                return refused
+            return lambda: done(result)
+
         if self.is_active:
-            self._runner.run(steps, done)
+            self._runner.run(event(), lambda finish: finish())
         else:
             steps.close()
 
@@ -121,8 +136,7 @@ class Controller:
         # What they are about is read again below.
         old = [f"{znodes.ISR_CHANGES}/{name}" for name in isr_changes.children]
         old += [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in log_dir_events.children]
-        if old:
-            yield from write_until_answered(self.parts.term, [Delete(path) for path in old])
+        yield from delete_notes(self.parts.term, old)
         context.brokers = yield from read_brokers({})
         yield from self.topics.load()
         context.leadership = yield from read_states(context.partitions)
@@ -188,7 +202,7 @@ class Controller:
         failed = {znodes.failed_broker(answer.data) for answer in answers if answer.ok}
         replicas = self.context.replicas_on(broker_id for broker_id in self.context.brokers if broker_id in failed)
         yield from self.parts.replicas.change(replicas, ReplicaStatus.ONLINE)
-        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
+        yield from delete_notes(self.parts.term, paths)
 
     def _on_leader_and_isr_answer(self, broker: BrokerInfo, response: Any) -> None:
         """What a broker has lost. What it said in a registration that is over says nothing about the next one."""
@@ -226,7 +240,7 @@ class Controller:
         for partition, (error, message) in answers.items():
             if error:
                 logger.warning("reassignment of %s is refused: %s", partition, message)
-        yield from write_until_answered(self.parts.term, [Delete(znodes.REASSIGN_PARTITIONS)])
+        yield from delete_notes(self.parts.term, [znodes.REASSIGN_PARTITIONS])
 
     def _legacy_preferred_election(self) -> Steps[None]:
         (found,) = yield [Get(znodes.PREFERRED_ELECTION)]
@@ -235,12 +249,12 @@ class Controller:
             return
         wanted = znodes.parse_partition_list(found.data) or []
         yield from self.moves.elect([TopicPartition(*name) for name in wanted], PREFERRED)
-        yield from write_until_answered(self.parts.term, [Delete(znodes.PREFERRED_ELECTION)])
+        yield from delete_notes(self.parts.term, [znodes.PREFERRED_ELECTION])
 
     # Requests of brokers and clients.
 
-    def _answer(self, steps: Steps[T], done: Callable[[T], object], refused: T) -> None:
-        """Run the steps of a request; `done` is called once, with `refused` if this controller's time ends before."""
+    def _answer(self, steps: Steps[T], done: Callable[[T], object], error: Callable[[int], T]) -> None:
+        """Run the steps of a request; `done` is called once, with an `error` if this controller's time ends before."""
         number = next(self._asked)
 
         def answered(result: T) -> None:
@@ -248,11 +262,11 @@ class Controller:
                 done(result)
 
         if self.is_active:
-            self._refusals[number] = lambda: done(refused)
-            self.run(steps, answered)
+            self._refusals[number] = lambda: done(error(ErrorCode.NOT_CONTROLLER))
+            self.run(steps, answered, lambda: answered(error(ErrorCode.UNKNOWN_SERVER_ERROR)))
         else:
             steps.close()
-            done(refused)
+            done(error(ErrorCode.NOT_CONTROLLER))
 
     def alter_partition(
         self,
@@ -267,7 +281,7 @@ class Controller:
             self.run(self.isr.go_on_moving(list(result[1])))
 
         steps = self.isr.alter(broker_id, broker_epoch, proposals, version=version)
-        self._answer(steps, answered, (ErrorCode.NOT_CONTROLLER, {}))
+        self._answer(steps, answered, lambda error: (error, {}))
 
     def controlled_shutdown(
         self, broker_id: int, broker_epoch: int | None, done: Callable[[int, list[TopicPartition]], object]
@@ -282,18 +296,20 @@ class Controller:
                 return ErrorCode.STALE_BROKER_EPOCH, []
             return 0, (yield from self.moves.shut_down(broker_id))
 
-        self._answer(steps(), lambda result: done(*result), (ErrorCode.NOT_CONTROLLER, []))
+        self._answer(steps(), lambda result: done(*result), lambda error: (error, []))
 
     def elect_leaders(self, partitions: list[TopicPartition] | None, kind: int, done: Callable[[Outcome], object]) -> None:
-        self._answer(self.moves.elect(partitions, kind), done, dict.fromkeys(partitions or (), int(ErrorCode.NOT_CONTROLLER)))
+        self._answer(self.moves.elect(partitions, kind), done, lambda error: dict.fromkeys(partitions or (), error))
 
     def alter_reassignments(
         self,
         wanted: Mapping[TopicPartition, tuple[int, ...] | None],
         done: Callable[[dict[TopicPartition, Answer]], object],
     ) -> None:
-        refused: dict[TopicPartition, Answer] = dict.fromkeys(wanted, (ErrorCode.NOT_CONTROLLER, None))
-        self._answer(self.reassignment.alter(wanted), done, refused)
+        def answers(error: int) -> dict[TopicPartition, Answer]:
+            return dict.fromkeys(wanted, (error, None))
+
+        self._answer(self.reassignment.alter(wanted), done, answers)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int, done: Callable[[int, int, int], object]) -> None:
         """`done(error, first id, how many)`."""
@@ -304,4 +320,4 @@ class Controller:
                 return ErrorCode.STALE_BROKER_EPOCH, 0, 0
             return (yield from allocate(broker_id, self.parts.term))
 
-        self._answer(steps(), lambda result: done(*result), (ErrorCode.NOT_CONTROLLER, 0, 0))
+        self._answer(steps(), lambda result: done(*result), lambda error: (error, 0, 0))

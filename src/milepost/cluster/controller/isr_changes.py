@@ -24,9 +24,9 @@ from typing import NamedTuple
 from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.partition_store import read_states, write_states
 from milepost.cluster.controller.reassignment import Reassignment
-from milepost.cluster.controller_election import write_until_answered
+from milepost.cluster.controller_election import delete_notes
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Children, Delete, Get
+from milepost.cluster.zookeeper.operations import Children, Get
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.protocol.error_codes import ErrorCode
@@ -79,6 +79,7 @@ class IsrChanges:
             verdicts |= {
                 partition: Verdict(ErrorCode.INVALID_UPDATE_VERSION) for partition in accepted if partition not in verdicts
             }
+            verdicts |= {partition: Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) for partition in written.refused}
             self.context.leadership |= yield from read_states(written.conflicts)
             self.parts.requests.update_all_brokers(written.done)
             self.parts.requests.send()
@@ -134,5 +135,5 @@ class IsrChanges:
         self.context.leadership |= yield from read_states(known)
         self.parts.requests.update_all_brokers(known)
         self.parts.requests.send()
-        yield from write_until_answered(self.parts.term, [Delete(path) for path in paths])
+        yield from delete_notes(self.parts.term, paths)
         yield from self.go_on_moving(known)

@@ -22,7 +22,8 @@ from milepost.cluster.controller.partition_store import create_states, read_stat
 from milepost.cluster.controller.states import PARTITION_BEFORE, PartitionStatus
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Get
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.refusals import log_refusals, refusal
+from milepost.cluster.zookeeper.session import Separately, Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.protocol.error_codes import ErrorCode
 from milepost.topic_partition import TopicPartition
@@ -104,9 +105,13 @@ class PartitionStates:
                 and not any(self.context.is_online(each, partition) for each in known.isr)
             }
         )
-        answers = yield [Get(znodes.config_path("topics", topic)) for topic in topics]
+        reads = [Get(znodes.config_path("topics", topic)) for topic in topics]
+        answers = yield Separately(reads)
+        log_refusals("no unclean election", reads, answers)
         found = set()
-        for topic, answer in zip(topics, answers, strict=True):
+        for topic, read, answer in zip(topics, reads, answers, strict=True):
+            if refusal(read, answer) is not None:
+                continue
             settings = (znodes.parse_config(answer.data) if answer.ok else None) or {}
             wanted = settings.get("unclean.leader.election.enable")
             if self.unclean_by_default() if wanted is None else wanted.strip().lower() == "true":
@@ -190,6 +195,7 @@ class PartitionStates:
                 recipients = [each for each in replicas if self.context.is_reachable(each, partition)]
                 self._lead(partition, state, recipients, is_new=False)
                 outcome[partition] = 0
+            outcome |= dict.fromkeys(written.refused, ErrorCode.UNKNOWN_SERVER_ERROR)
             remaining = written.conflicts
         return outcome
 

@@ -1,16 +1,22 @@
-"""Partition states in ZooKeeper, read and written by the controller. Every write checks the epoch znode version."""
+"""Partition states in ZooKeeper, read and written by the controller. Every write checks the epoch znode version.
+
+Each partition stands for itself: one that ZooKeeper refuses is logged and left out, and the others go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from milepost.cluster.controller_election import Term, guarded, unguarded
 from milepost.cluster.zookeeper import znodes
-from milepost.cluster.zookeeper.operations import Create, Error, Get, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.operations import Create, Error, Get, Result, SetData
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper, log_refusals, refusal
+from milepost.cluster.zookeeper.session import Separately, Steps
 from milepost.cluster.zookeeper.znodes import PartitionState
 from milepost.topic_partition import TopicPartition
+
+LEFT = "a partition is left as it is"
 
 
 class Written(NamedTuple):
@@ -18,12 +24,15 @@ class Written(NamedTuple):
 
     done: dict[TopicPartition, PartitionState]
     conflicts: list[TopicPartition]
+    refused: dict[TopicPartition, RefusedByZooKeeper]
 
 
 def read_states(partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, PartitionState]]:
     """Of those that have one that makes sense."""
     names = list(partitions)
-    answers = yield [Get(znodes.state_path(name.topic, name.partition)) for name in names]
+    reads = [Get(znodes.state_path(name.topic, name.partition)) for name in names]
+    answers = yield Separately(reads)
+    log_refusals(LEFT, reads, answers)
     found = {}
     for name, answer in zip(names, answers, strict=True):
         state = znodes.parse_state(answer.data, answer.version) if answer.ok else None
@@ -34,17 +43,20 @@ def read_states(partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartiti
 
 def write_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -> Steps[Written]:
     """Each over the version it was read at, which is its `partition_epoch`."""
-    written = Written({}, [])
+    written = Written({}, [], {})
     remaining = dict(states)
     while remaining:
         writes = [
             SetData(znodes.state_path(name.topic, name.partition), znodes.state(state), state.partition_epoch)
             for name, state in remaining.items()
         ]
-        answers = unguarded((yield guarded(term, writes)))
+        answers = yield from _write_each(term, writes)
         unsure = {}
-        for (name, state), answer in zip(remaining.items(), answers, strict=True):
-            if answer.ok:
+        for (name, state), write, answer in zip(remaining.items(), writes, answers, strict=True):
+            refused = refusal(write, answer)
+            if refused is not None:
+                written.refused[name] = refused
+            elif answer.ok:
                 written.done[name] = state._replace(partition_epoch=state.partition_epoch + 1)
             elif answer.error in (Error.BAD_VERSION, Error.CONNECTION_LOSS):
                 unsure[name] = state
@@ -77,11 +89,11 @@ def create_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -
     made: dict[TopicPartition, PartitionState] = {}
     remaining = dict(states)
     while remaining:
-        above = unguarded((yield guarded(term, [Create(znodes.partitions_path(topic)) for topic in topics])))
+        above = yield from _write_each(term, [Create(znodes.partitions_path(topic)) for topic in topics])
         paths = [znodes.partition_path(name.topic, name.partition) for name in remaining]
-        above += unguarded((yield guarded(term, [Create(path) for path in paths])))
+        above += yield from _write_each(term, [Create(path) for path in paths])
         writes = [Create(znodes.state_path(name.topic, name.partition), znodes.state(each)) for name, each in remaining.items()]
-        answers = unguarded((yield guarded(term, writes)))
+        answers = yield from _write_each(term, writes)
         made |= {name: state for (name, state), answer in zip(remaining.items(), answers, strict=True) if answer.ok}
         if not any(answer.error is Error.CONNECTION_LOSS for answer in (*above, *answers)):
             break
@@ -90,3 +102,9 @@ def create_states(term: Term, states: Mapping[TopicPartition, PartitionState]) -
         made |= {name: state for name, state in remaining.items() if found.get(name) == state}
         remaining = {name: state for name, state in remaining.items() if name not in found}
     return made
+
+
+def _write_each(term: Term, writes: Sequence[Create | SetData]) -> Steps[list[Result]]:
+    answers = unguarded((yield Separately(guarded(term, writes))))
+    log_refusals(LEFT, writes, answers)
+    return answers

@@ -23,6 +23,7 @@ from milepost.cluster.controller.topic_deletion import TopicDeletion
 from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import SetData
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Steps
 from milepost.cluster.zookeeper.znodes import Assignment, TopicNode
 from milepost.protocol.error_codes import ErrorCode
@@ -62,8 +63,12 @@ class Reassignment:
             if fault is not None:
                 answers[partition] = fault
                 continue
-            yield from self._begin(partition, current, towards(current, current.origin if target is None else target))
-            answers[partition] = (0, None)
+            try:
+                yield from self._begin(partition, current, towards(current, current.origin if target is None else target))
+                answers[partition] = (0, None)
+            except RefusedByZooKeeper as refused:
+                logger.error("partition %s is not reassigned: %s", partition, refused)
+                answers[partition] = (ErrorCode.UNKNOWN_SERVER_ERROR, str(refused))
         return answers
 
     def _fault(self, partition: TopicPartition, current: Assignment, target: tuple[int, ...] | None) -> Answer | None:
@@ -97,8 +102,7 @@ class Reassignment:
 
     def _begin(self, partition: TopicPartition, current: Assignment, reassignment: Assignment) -> Steps[None]:
         if current != reassignment:
-            self.context.assign(partition, reassignment)
-            yield from self._write(partition.topic)
+            yield from self._write(partition, reassignment)
             unneeded = [each for each in current.replicas if each not in reassignment.replicas]
             yield from self._stop(partition, unneeded)
             known = self.context.leadership.get(partition)
@@ -138,6 +142,8 @@ class Reassignment:
                 leader_epoch=found[partition].leader_epoch + 1, controller_epoch=self.parts.term.epoch
             )
             written = yield from write_states(self.parts.term, {partition: state})
+            if partition in written.refused:
+                raise written.refused[partition]
             if partition in written.done:
                 break
         self.context.leadership[partition] = written.done[partition]
@@ -163,8 +169,7 @@ class Reassignment:
                 [partition], PartitionStatus.ONLINE, self.parts.partitions.reassignment_election
             )
         yield from self._stop(partition, assignment.removing)
-        self.context.assign(partition, final)
-        yield from self._write(partition.topic)
+        yield from self._write(partition, final)
         self.parts.requests.update_all_brokers([partition])
         self.parts.requests.send()
         logger.info("partition %s is now on %s", partition, list(final.replicas))
@@ -184,10 +189,13 @@ class Reassignment:
             ):
                 yield from self.parts.replicas.change(replicas, target)
 
-    def _write(self, topic: str) -> Steps[None]:
-        node = TopicNode(dict(self.context.assignments[topic]), self.context.topic_ids.get(topic))
+    def _write(self, partition: TopicPartition, assignment: Assignment) -> Steps[None]:
+        """Into ZooKeeper first: what it refuses is not believed here."""
+        topic = partition.topic
+        node = TopicNode({**self.context.assignments[topic], partition.partition: assignment}, self.context.topic_ids.get(topic))
         data = znodes.topic(node, self.parts.settings.versions.topic_znode)
         yield from write_until_answered(self.parts.term, [SetData(znodes.topic_path(topic), data)])
+        self.context.assign(partition, assignment)
 
     # Going on.
 

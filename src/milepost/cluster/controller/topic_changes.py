@@ -15,7 +15,8 @@ from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
 from milepost.cluster.controller_election import write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Get, SetData
-from milepost.cluster.zookeeper.session import Steps
+from milepost.cluster.zookeeper.refusals import log_refusals
+from milepost.cluster.zookeeper.session import Separately, Steps
 from milepost.cluster.zookeeper.znodes import TopicNode
 from milepost.topic_partition import TopicPartition
 
@@ -63,11 +64,14 @@ class TopicChanges:
 
     def _take_in(self, topics: set[str]) -> Steps[None]:
         names = sorted(topics)
-        answers = yield [Get(znodes.topic_path(topic), watch=True) for topic in names]
+        reads = [Get(znodes.topic_path(topic), watch=True) for topic in names]
+        answers = yield Separately(reads)
+        log_refusals("a topic is not known", reads, answers)
         for topic, answer in zip(names, answers, strict=True):
             node = znodes.parse_topic(answer.data) if answer.ok else None
             if node is None:
-                logger.warning("%s is ignored: it does not describe a topic", znodes.topic_path(topic))
+                if answer.ok:
+                    logger.warning("%s is ignored: it does not describe a topic", znodes.topic_path(topic))
                 continue
             if node.topic_id is None and self.parts.settings.versions.has_topic_ids:
                 node = node._replace(topic_id=self.new_topic_id())

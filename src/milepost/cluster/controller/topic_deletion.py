@@ -17,9 +17,10 @@ from typing import Any
 from milepost.cluster.controller.context import Replica
 from milepost.cluster.controller.controller_parts import ControllerParts
 from milepost.cluster.controller.states import PartitionStatus, ReplicaStatus
-from milepost.cluster.controller_election import write_until_answered
+from milepost.cluster.controller_election import delete_notes, write_until_answered
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Delete
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Steps
 from milepost.protocol.messages import StopReplicaRequest
 from milepost.topic_partition import TopicPartition
@@ -39,10 +40,10 @@ class TopicDeletion:
         wanted = set(topics)
         unknown = wanted - self.context.topic_ids.keys()
         if unknown:
-            yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(unknown)])
+            yield from delete_notes(self.parts.term, [znodes.delete_topic_path(topic) for topic in sorted(unknown)])
         wanted -= unknown
         if not self.parts.settings.delete_topic_enable:
-            yield from self._delete([znodes.delete_topic_path(topic) for topic in sorted(wanted)])
+            yield from delete_notes(self.parts.term, [znodes.delete_topic_path(topic) for topic in sorted(wanted)])
             return
         self.context.deleting |= wanted
         for partition in self.context.reassigned:
@@ -89,7 +90,10 @@ class TopicDeletion:
             replicas = self.context.replicas_of_topic(topic)
             states = {self.context.replica_status.get(replica, D.NON_EXISTENT) for replica in replicas}
             if states <= {D.DELETION_SUCCESSFUL}:
-                yield from self._complete(topic)
+                try:
+                    yield from self._complete(topic)
+                except RefusedByZooKeeper as refused:
+                    logger.error("topic %s is gone from all brokers and stays in ZooKeeper: %s", topic, refused)
             elif D.DELETION_STARTED not in states:
                 again = [each for each in replicas if self.context.replica_status.get(each) is D.DELETION_INELIGIBLE]
                 if topic not in self.context.ineligible:

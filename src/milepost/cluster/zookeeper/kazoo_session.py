@@ -46,6 +46,7 @@ from milepost.loop import Poster
 
 logger = logging.getLogger("milepost.cluster")
 
+NUMBERS = frozenset(Error)
 _EVENTS = {
     "CREATED": EventType.CREATED,
     "DELETED": EventType.DELETED,
@@ -288,14 +289,15 @@ class _Batch:
 
 
 def error_of(failure: BaseException) -> Error:
-    code = failure.code if isinstance(failure, ZookeeperError) else None
-    if code == 0:  # rolled back, because of another one in the same transaction
-        return Error.RUNTIME_INCONSISTENCY
-    try:
-        return Error(code) if code is not None else Error.SESSION_EXPIRED
-    except ValueError:
-        logger.warning("ZooKeeper answers %s: %s", type(failure).__name__, failure)
-        return Error.CONNECTION_LOSS
+    if isinstance(failure, ZookeeperError):
+        if failure.code == 0:  # rolled back, because of another one in the same transaction
+            return Error.RUNTIME_INCONSISTENCY
+        if failure.code in NUMBERS:
+            return Error(failure.code)
+    elif isinstance(failure, KazooException):
+        return Error.SESSION_EXPIRED  # the client was stopped
+    logger.warning("an answer of ZooKeeper is not understood: %r", failure)
+    return Error.SYSTEM_ERROR
 
 
 def stat_of(stat: Any) -> Stat:

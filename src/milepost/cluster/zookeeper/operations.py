@@ -18,16 +18,32 @@ ANY_VERSION = -1
 
 
 class Error(enum.IntEnum):
-    """ZooKeeper's own numbers."""
+    """ZooKeeper's own numbers. What one of them means for the logic above: `refusals`."""
 
     OK = 0
+    SYSTEM_ERROR = -1  # also what has no number here
     RUNTIME_INCONSISTENCY = -2  # of another operation in the same Multi
+    DATA_INCONSISTENCY = -3
     CONNECTION_LOSS = -4  # it may or may not have happened
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
+    OPERATION_TIMEOUT = -7
+    BAD_ARGUMENTS = -8
+    API_ERROR = -100
     NO_NODE = -101
+    NO_AUTH = -102
     BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
     NODE_EXISTS = -110
     NOT_EMPTY = -111
     SESSION_EXPIRED = -112
+    INVALID_ACL = -114
+    AUTH_FAILED = -115
+    SESSION_MOVED = -118
+    NOT_READ_ONLY = -119
+    REQUEST_TIMEOUT = -122
+    QUOTA_EXCEEDED = -125
+    THROTTLED_OPERATION = -127
 
 
 class Get(NamedTuple):

@@ -1,7 +1,7 @@
 """Looking at ZooKeeper from a command: connect, read, wait for changes. It writes nothing, and it needs no loop.
 
-`HOST:PORT/chroot` names the part to look at; paths are below it. A server that does not answer, a node that is not there and a
-missing kazoo are each one sentence.
+`HOST:PORT/chroot` names the part to look at; paths are below it. A server that does not answer, a node that is not there or not
+shown, and a missing kazoo are each one sentence.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.errors import BrokerUnavailable, InvalidArgument, InvalidConfiguration
 
 ANSWER_SECONDS = 10.0
@@ -101,11 +102,15 @@ class ZooKeeperReader:
         except ValueError as error:
             raise InvalidArgument(f"not a path of a znode: {error}") from None
         answers: list[Any] = []
-        for promise in promises:
+        for promise, (_, path) in zip(promises, asked, strict=True):
             try:
                 answers.append(promise.get(timeout=ANSWER_SECONDS))
             except self._exceptions.NoNodeError:
                 answers.append(None)
+            except self._exceptions.NoAuthError:
+                raise RefusedByZooKeeper(
+                    f"ZooKeeper at {self.connect} does not show {path}: NO_AUTH (-102), its ACL must allow reading to world:anyone"
+                ) from None
             except (self._client.handler.timeout_exception, self._exceptions.KazooException) as error:
                 raise BrokerUnavailable(f"ZooKeeper at {self.connect} does not answer: {type(error).__name__}") from None
         return answers

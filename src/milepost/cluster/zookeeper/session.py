@@ -15,6 +15,9 @@ A lost connection is not a failure to be seen here: the session retries reads by
 CONNECTION_LOSS, because only the logic can find out whether it happened; `retried` is for those that may be made twice. After the
 session has expired every open operation is answered with SESSION_EXPIRED; the owner gets `on_expired` first, and starts again with the
 next `on_connected`.
+
+What ZooKeeper refuses (`refusals`) is raised where the steps wait for it, and ends them. Operations that are about different things are
+yielded `Separately`: their steps look at each result, so that one partition that cannot be written does not keep others from it.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.cluster.zookeeper.operations import Error, Operation, Result, WatchEvent
+from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper, first_refusal
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -32,6 +37,10 @@ T = TypeVar("T")
 Steps = Generator[Sequence[Operation], Sequence[Result], T]
 
 TRIES = 10
+
+
+class Separately(list[Operation]):
+    """Operations whose refusals are results, too."""
 
 
 def retried(writes: Sequence[Operation]) -> Steps[list[Result]]:
@@ -118,19 +127,21 @@ class Runner:
 
     def _next(self) -> None:
         while self._queue and self._current is None:
-            self._current = self._queue.popleft()
-            self._advance(self._current, None)
+            work = self._current = self._queue.popleft()
+            self._advance(work, partial(next, work.steps))
 
-    def _advance(self, work: Work, results: Sequence[Result] | None) -> None:
+    def _advance(self, work: Work, go_on: Callable[[], Sequence[Operation]]) -> None:
         generation = self._generation
 
         def answered(results: Sequence[Result]) -> None:
             if generation == self._generation:
-                self._advance(work, results)
+                refused = None if isinstance(operations, Separately) else first_refusal(operations, results)
+                steps = work.steps
+                self._advance(work, partial(steps.send, results) if refused is None else partial(steps.throw, refused))
                 self._next()
 
         try:
-            operations = next(work.steps) if results is None else work.steps.send(results)
+            operations = go_on()
         except StopIteration as finished:
             if generation == self._generation:
                 self._current = None
@@ -141,7 +152,11 @@ class Runner:
                 if work.failed is None:
                     self._on_error(error)
                 else:
-                    logger.error("a ZooKeeper operation that a request waits for failed", exc_info=error)
+                    logger.error(
+                        "a ZooKeeper operation that a request waits for failed: %s",
+                        error,
+                        exc_info=None if isinstance(error, RefusedByZooKeeper) else error,
+                    )
                     work.failed()
         else:
             if generation == self._generation:
