@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 
 from tests.hostile.attack import table
@@ -23,7 +24,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every version")
     parser.add_argument("--field", help="only fields that contain this")
     parser.add_argument("--kind", help="only kinds that contain this: unknown, known, repeats, longest, pattern, extremes, ...")
-    parser.add_argument("--bad", action="store_true", help="print only what is beyond the bound")
+    parser.add_argument("--bad", action="store_true", help="rows beyond the bound, and one line for each version")
     given = parser.parse_args()
     places = [
         (api, version)
@@ -39,10 +40,15 @@ def main() -> int:
     done = []
     try:
         print(table.HEAD, flush=True)
-        for row in rows(target, places, is_wanted):
-            done.append(row)
-            if not (given.bad and row.holds):
-                print(table.line(row), flush=True)
+        for place, group in groupby(rows(target, places, is_wanted), lambda row: (row.attack.api, row.attack.version)):
+            of_version = []
+            for row in group:
+                of_version.append(row)
+                if not (given.bad and row.holds):
+                    print(table.line(row), flush=True)
+            if given.bad:
+                print(table.summary(*place, of_version), flush=True)
+            done += of_version
     finally:
         target.end()
         shutil.rmtree(directory, ignore_errors=True)

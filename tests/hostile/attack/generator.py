@@ -172,7 +172,6 @@ class Maker:
             half = 1 << BITS[field.type] - 1
             yield self.attack(name, "extremes", each(-half, -1, 0, 1, half - 1))
 
-
     def _with_records(self, words: Vocabulary, path: Path, make: Callable[[], bytes]) -> list[bytes]:
         return [self.frame(words, path, 1, memoryview(make()))]
 
