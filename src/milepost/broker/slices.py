@@ -17,7 +17,8 @@ Several long requests take turns, a slice each. What they have gathered so far i
 MOST_AT_ONCE go on at a time, in the order in which they came, and none begins to while too many answers wait to be read
 (`net/output_budget`).
 
-The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`.
+The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`
+(`milepost/work`).
 """
 
 from __future__ import annotations
@@ -115,16 +116,6 @@ def gathered(begins: Sequence[Callable[[Callable[[T], None]], object]]) -> Work[
     if not results:
         yield resumes.append
     return results[0]
-
-
-def at_once(work: Work[T]) -> T:
-    """The result of a work that waits for nothing, in one go: where there is little of it."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 class Slices(Generic[S]):
@@ -238,25 +229,3 @@ def keyed(elements: Iterable[T], key: Callable[[T], K]) -> Work[dict[K, T]]:
         found[key(element)] = element
         yield
     return found
-
-
-class Turn:
-    """What is done by one request at a time, though each is done in slices."""
-
-    def __init__(self) -> None:
-        self._is_taken = False
-        self._waiting: list[Resume] = []
-
-    def of(self, work: Work[T]) -> Work[T]:
-        """Do this when no other work of the kind runs."""
-        while self._is_taken:
-            yield self._waiting.append
-        self._is_taken = True
-        try:
-            return (yield from work)
-        finally:
-            self._is_taken = False
-            # All of them: who is first takes it, and some may have ended meanwhile.
-            waiting, self._waiting = self._waiting, []
-            for resume in waiting:
-                resume()

@@ -37,6 +37,7 @@ from milepost.protocol.messages import (
     SyncGroupResponse,
 )
 from milepost.record.internal_topics.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolSubscription
+from milepost.work import at_once
 
 
 class ClassicRequests:
@@ -109,9 +110,9 @@ class ClassicRequests:
         )
         owned = frozenset[tuple[bytes, int]]() if is_taking_over else self._owned(subscription, member)
         change = Change(group, self.runtime.now_ms())
-        self.membership.take_in(change, known, member)
-        stepped = self.membership.step(change, member_id, owned)
-        self.membership.start_session(group, member_id)
+        at_once(self.membership.taking_in(change, known, member))
+        stepped = at_once(self.membership.stepping(change, member_id, owned))
+        self.membership.commit(change, known, stepped)
         self.membership.has_rejoined(group, member_id)
         self.membership.expect_rejoin(group, stepped)
 
@@ -191,7 +192,7 @@ class ClassicRequests:
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         missing = group.target_of(member.member_id) - member.assigned
-        return all(group.holder(partition) in (None, member.member_id) for partition in missing)
+        return at_once(group.free(missing, member.member_id)) == missing
 
     def leave(self, group: ConsumerGroup, leavers: Sequence[LeaveGroupRequest.Member]) -> list[LeaveGroupResponse.Member]:
         """Admins remove members this way, of whatever protocol."""
