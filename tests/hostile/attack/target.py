@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from milepost.protocol.apis import Api
 from tests.hostile.attack.world import World, made
 from tests.hostile.besieged import COMMAND, SETTINGS
 from tests.waiting import PROCESS_PATIENCE
@@ -44,6 +46,11 @@ def scheduled(path: str) -> tuple[float, float]:
     return int(ran) / 1e9, int(waited) / 1e9
 
 
+def connected(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)))
+
+
 class Target:
     """One broker alone. `renew` ends it and starts another one with the same world."""
 
@@ -59,11 +66,17 @@ class Target:
         self.renew()
 
     def renew(self) -> None:
-        self.end()
+        self.close()
         restore(self._template, self._directory / "data")
         self.address = self._start(self._directory / "data")
         assert self._running is not None
         self.process = Process(self._running.pid)
+
+    def world_of(self, api: Api) -> World:
+        return self.world
+
+    def connect(self, api: Api) -> socket.socket:
+        return connected(self.address)
 
     @property
     def is_alive(self) -> bool:
@@ -84,9 +97,9 @@ class Target:
         assert self._running is not None
         self._running.terminate()
         assert self._running.wait(timeout=PROCESS_PATIENCE) == 0
-        self.end()
+        self.close()
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._running is not None:
             self._running.kill()
             self._running.wait()

@@ -86,6 +86,7 @@ class Vocabulary:
         self._names: dict[str, list[str]] = {}
         self._topic_ids = list(world.topics.values())
         self._producers = list(world.transactions.values())
+        self._numbers = {name: next(values) for name, values in world.numbers.items()}
 
     def value(self, parent: str, field: Field, number: int, is_inside: bool) -> Any:
         """Of a field that is no array and no struct, in the element `number` of the array around it."""
@@ -145,6 +146,8 @@ class Vocabulary:
 
     def _number(self, field: Field, number: int, kind: str) -> Any:
         name = field.name
+        if name in self._numbers:
+            return self._numbers[name]
         if name in PARTITIONS:
             return number % self._world.widest if kind == KNOWN else 1_000_000 + number
         producers = self._producers
