@@ -15,7 +15,7 @@ its end without its client.
 
 Several long requests take turns, a slice each. What they have gathered so far is memory: of those that are longer than FREE_SLICES only
 MOST_AT_ONCE go on at a time, in the order in which they came, and none begins to while too many answers wait to be read
-(`net/output_budget`).
+(`net/output_budget`). What the controller sends is urgent, and does not wait for them.
 
 The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`
 (`milepost/work`).
@@ -57,6 +57,7 @@ class Sliced(Protocol):
 
     is_long: bool
     goes_on: bool
+    is_urgent: bool
 
     @property
     def request(self) -> Request: ...
@@ -158,7 +159,7 @@ class Slices(Generic[S]):
     def _put_off(self, work: Work[None]) -> None:
         """Until the next pass, or until it is its turn."""
         self._slices[work] += 1
-        if self._slices[work] >= FREE_SLICES and work not in self._going_on:
+        if self._slices[work] >= FREE_SLICES and work not in self._going_on and not self._suspended[work].is_urgent:
             if len(self._going_on) >= MOST_AT_ONCE or self._output.is_full:
                 self._held.append(work)
                 if not self._going_on:

@@ -20,7 +20,7 @@ from milepost.broker.inter_broker import BROKERS_SINCE, KEYS, SERVED_IN_A_CLUSTE
 from milepost.protocol.apis import BY_KEY, BY_NAME, Api
 from milepost.protocol.messages import CreateTopicsRequest, MetadataRequest
 from tests.broker.wire import Wire
-from tests.cluster.asking import metadata, until, zookeeper_client
+from tests.cluster.asking import until, zookeeper_client
 from tests.cluster.processes import ClusterProcesses
 from tests.cluster.proving import prove, secret_of
 from tests.hostile.attack.target import Process, connected
@@ -61,8 +61,11 @@ class ClusterTarget:
         self._started += 1
         place = self._directory / str(self._started)
         cluster = self._cluster = ClusterProcesses(place, f"{self._zookeeper}/{self._directory.name}-{place.name}", BROKERS)
-        cluster.start()
-        self._target = metadata(cluster.bootstrap).controller_id
+        for broker in cluster.brokers.values():
+            broker.start(wait=False)
+        for broker in cluster.brokers.values():
+            broker.wait()
+        self._target = self._controller(cluster)
         self._other = next(number for number in cluster.brokers if number != self._target)
         self.address = cluster.brokers[self._target].address
         running = cluster.brokers[self._target].process
@@ -91,6 +94,21 @@ class ClusterTarget:
                 # What is told again is not new.
                 "leader_epoch": count(1) if is_controller else repeat(0),
             }
+
+    def _controller(self, cluster: ClusterProcesses) -> int:
+        """As soon as it has told everybody of everybody."""
+        found: set[int] = set()
+        for broker in cluster.brokers.values():
+            with Wire(broker.address) as wire:
+
+                def hears(wire: Wire = wire) -> bool:
+                    answer = wire.ask(MetadataRequest(topics=[]), 12)
+                    found.add(answer.controller_id)
+                    return len(answer.brokers) == BROKERS and answer.controller_id >= 0
+
+                until(hears, f"broker {broker.broker_id} has heard of all")
+        (controller,) = found - {-1}
+        return int(controller)
 
     def _made(self) -> dict[str, bytes]:
         names = ["wide", *(f"topic-{number}" for number in range(TOPICS))]
