@@ -9,7 +9,7 @@ import pytest
 from milepost.coordinator.interfaces import Client, Work
 from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, LeaveGroupRequest
 from tests.coordinator.consumer.consumer_fixture import ClusterTopics, ConsumerBench, Topic
-from tests.coordinator.group_fixture import topic_id
+from tests.coordinator.group_fixture import consumer, topic_id
 from tests.coordinator.in_pieces import Pieces, finish
 
 MANY = 1_000
@@ -177,3 +177,13 @@ def test_topics_that_change_while_a_heartbeat_is_prepared_are_seen_by_the_next_o
     finish(beating(bench, "m0", answers, 2))
     assert [answer.member_epoch for answer in answers] == [2, 3]
     assert [assigned(answer) for answer in answers] == [2000, 2001]
+
+
+def test_classic_member_joins_a_group_of_many_topics_in_pieces(bench):
+    beat(bench, "m0")
+    pieces = bench.pieces = Pieces()
+    join = bench.join("", protocols=(("range", consumer(*NAMES)),))
+    assert join.error == 79
+    assert bench.join(join.response.member_id, protocols=(("range", consumer(*NAMES)),)).error == 0
+    assert pieces.count > MANY
+    assert [len(target) for target in bench.group().targets.values()] == [1000, 1000]

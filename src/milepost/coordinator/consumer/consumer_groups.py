@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from milepost.config.group import GroupConfig
 from milepost.coordinator.classic.classic_group import ClassicGroup
 from milepost.coordinator.classic.classic_records import group_error, group_tombstone
+from milepost.coordinator.classic.joining import Join
 from milepost.coordinator.consumer import consumer_heartbeat
 from milepost.coordinator.consumer.classic_requests import ClassicRequests
 from milepost.coordinator.consumer.consumer_change import Change
@@ -317,15 +318,14 @@ class ConsumerGroups:
 
     def join_classic(
         self, request: JoinGroupRequest, version: int, client: Client, answer: Callable[[JoinGroupResponse], None]
-    ) -> None:
+    ) -> Work[None] | None:
         """An empty group becomes a classic one; others take members of the classic protocol if they may become so later."""
         group = self._consumer_group(request.group_id)
         if not group.is_empty:
             if self.settings.may_downgrade or any(member.classic for member in group.members.values()):
-                self._classic.join(group, request, version, client, answer)
-            else:
-                self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, answer)
-            return
+                return self._joining(request, version, client, answer)
+            self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, answer)
+            return None
 
         def written(error_code: int) -> None:
             if error_code:
@@ -333,9 +333,33 @@ class ConsumerGroups:
                 return
             if self.registry.get(request.group_id) is group:
                 self.registry.drop(group)
-            self.coordinator.join(request, version, client, answer)
+            work = self.coordinator.join(request, version, client, answer)
+            if work is not None:
+                self.runtime.in_background(work)
 
         self.runtime.write(group.group_id, group.tombstones(self.runtime.now_ms()), written)
+        return None
+
+    def _joining(
+        self, request: JoinGroupRequest, version: int, client: Client, answer: Callable[[JoinGroupResponse], None]
+    ) -> Work[None]:
+        join = Join.of(request, version, client, answer)
+        while True:
+            is_done = yield from self._turns.of(request.group_id, self._joining_once(request.group_id, join, version))
+            if is_done is None:
+                work = self.coordinator.join(request, version, client, answer)
+                if work is not None:
+                    yield from work
+            if is_done is not False:
+                return
+            yield
+
+    def _joining_once(self, group_id: str, join: Join, version: int) -> Work[bool | None]:
+        """Whether it is done; None: the group is no longer one with members of the consumer protocol."""
+        group = self.registry.get(group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_empty or self.registry.unavailable(group_id):
+            return None
+        return (yield from self._classic.joining(group, join, version))
 
     def _refuse_join(self, request: JoinGroupRequest, error_code: int, answer: Callable[[JoinGroupResponse], None]) -> None:
         self.runtime.outbox.put(answer, JoinGroupResponse(error_code=error_code, member_id=request.member_id))
