@@ -67,6 +67,10 @@ class Turns(Generic[K]):
     def __init__(self) -> None:
         self._turns: dict[K, Turn] = {}
 
+    def __contains__(self, key: K) -> bool:
+        """Whether one has it."""
+        return key in self._turns
+
     def of(self, key: K, work: Generator[Any, None, T]) -> Generator[Any, None, T]:
         turn = self._turns.setdefault(key, Turn())
         try:

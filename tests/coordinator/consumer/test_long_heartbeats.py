@@ -159,6 +159,19 @@ def test_session_that_ends_while_its_member_is_heard_of(bench):
     assert bench.group().members == {}
 
 
+def test_member_whose_heartbeat_waits_for_its_turn_is_alive(bench):
+    beat(bench, "m0")
+    first = begun(beating(bench, "m1", []))
+    bench.advance(30_000)
+    answers: list[Any] = []
+    second = beating(bench, "m0", answers, 2)
+    next(second)
+    bench.advance(30_000)
+    finish(first)
+    finish(second)
+    assert (answers[0].error_code, answers[0].member_epoch) == (0, 2)
+
+
 def test_group_that_moves_away_while_a_heartbeat_is_prepared(bench):
     beat(bench, "m0")
     answers: list[Any] = []

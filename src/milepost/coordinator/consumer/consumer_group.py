@@ -45,7 +45,7 @@ from milepost.record.internal_topics.consumer_group_records import (
 )
 from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
-from milepost.work import at_once
+from milepost.work import at_once, pieces
 
 FIRST_COMMIT_VERSION = 9
 """The first version of OffsetCommit that knows member epochs."""
@@ -98,6 +98,8 @@ class ConsumerGroup:
         """What patterns were found to stand for since."""
         self.believed: dict[str, frozenset[str]] = {}
         """What of it a draft has taken in."""
+        self._is_shared = False
+        """A draft that still has the members, targets and patterns of its group."""
         self.sessions: dict[str, Timer] = {}
         self.revocations: dict[str, Timer] = {}
         self.rejoins: dict[str, Timer] = {}
@@ -114,6 +116,10 @@ class ConsumerGroup:
     def applying(self, key: Key, value: Value | None) -> Work[None]:
         self.revision += 1
         self.state_count += 1
+        if self._is_shared:  # most heartbeats change nothing, and copy nothing
+            self.members, self.static_members = dict(self.members), dict(self.static_members)
+            self.targets, self.regexes = dict(self.targets), dict(self.regexes)
+            self._is_shared = False
         if isinstance(key, ConsumerGroupMetadataKey):
             if isinstance(value, ConsumerGroupMetadataValue):
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
@@ -183,15 +189,15 @@ class ConsumerGroup:
         """The same group for a change under way: nobody else sees it."""
         draft = ConsumerGroup(self.group_id)
         draft._become(self.snapshot())
-        draft.members, draft.static_members = dict(self.members), dict(self.static_members)
-        draft.targets, draft.regexes = dict(self.targets), dict(self.regexes)
+        draft._is_shared = True
         draft.topic_changes, draft.refreshed, draft.resolved = self.topic_changes, self.refreshed, dict(self.resolved)
         return draft
 
     def take(self, draft: ConsumerGroup) -> Snapshot:
         """Become what a draft is; what the group was before."""
         before = self.snapshot()
-        self._become(draft.snapshot())
+        if not draft._is_shared:
+            self._become(draft.snapshot())
         self.refreshed = draft.refreshed
         # What was found meanwhile is for the next change.
         self.resolved = {name: found for name, found in self.resolved.items() if draft.believed.get(name) is not found}
@@ -243,12 +249,13 @@ class ConsumerGroup:
 
     def free(self, partitions: Partitions, member_id: str) -> Work[Partitions]:
         """Those of the partitions that no other member holds."""
-        for member in self.members.values():
-            if member.member_id != member_id and partitions:
-                for held in (member.assigned, member.pending_revocation):
-                    if not partitions.isdisjoint(held):
-                        partitions -= held
-                yield
+        for piece in pieces(self.members.values() if partitions else ()):
+            for member in piece:
+                if member.member_id != member_id:
+                    for held in (member.assigned, member.pending_revocation):
+                        if not partitions.isdisjoint(held):
+                            partitions -= held
+            yield
         return partitions
 
     def target_of(self, member_id: str) -> Partitions:

@@ -113,6 +113,8 @@ class ConsumerGroups:
         """Patterns are matched first. Then a change is prepared, for one heartbeat of a group at a time, and takes effect in one piece."""
         try:
             self._validate(request, version)
+            if request.group_id in self._turns:
+                self._hear_of(request)
             found = yield from self._resolving(request)
             yield from self._turns.of(request.group_id, self._changing(request, version, client, answer, found))
         except Refused as refused:
@@ -136,6 +138,14 @@ class ConsumerGroups:
                     prepared.commit()
                     return
             yield
+
+    def _hear_of(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Whoever waits for its turn is alive."""
+        group = self.registry.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            member = group.members.get(request.member_id)
+            if member is not None and (member.epoch, member.instance_id) == (request.member_epoch, request.instance_id):
+                self.membership.start_session(group, member.member_id)
 
     def _validate(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         consumer_heartbeat.validate(request, version, self.settings.assignors)
