@@ -68,6 +68,7 @@ trouble: setup
 	$(BIN)/pytest -q -n 2 -m trouble --hypothesis-profile=trouble
 	MILEPOST_CLUSTER=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "" tests/clients --ignore=tests/clients/test_kafka_itself.py
 	$(BIN)/python -m tests.hostile.attack --all --bad
+	$(BIN)/python -m tests.hostile.attack --cluster --bad
 
 # Clusters in one thread, each from one seed: `make simulate SEEDS=1..10000`; one of them, step by step: `make simulate SEED=1234 TRACE=1`.
 SEEDS ?= 1..10000

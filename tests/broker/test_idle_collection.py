@@ -35,7 +35,7 @@ class Loop:
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The collector of a process, as far as a broker turns it."""
-    found = SimpleNamespace(pending=0, full=0, frozen=0, threshold=(700, 10, 10))
+    found = SimpleNamespace(pending=0, full=0, frozen=0, thorough=0, threshold=(700, 10, 10), blocks=1000)
 
     def collect() -> None:
         found.full += 1
@@ -44,11 +44,13 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     fake = SimpleNamespace(
         collect=collect,
         freeze=lambda: setattr(found, "frozen", found.frozen + 1),
+        unfreeze=lambda: setattr(found, "thorough", found.thorough + 1),
         get_count=lambda: (0, 0, found.pending),
         get_threshold=lambda: found.threshold,
         set_threshold=lambda *given: setattr(found, "threshold", given),
     )
     monkeypatch.setattr(idle_collection, "gc", fake)
+    monkeypatch.setattr(idle_collection, "sys", SimpleNamespace(getallocatedblocks=lambda: found.blocks))
     yield found
 
 
@@ -75,6 +77,17 @@ def test_broker_that_is_never_idle_collects_when_much_has_come(collected):
     collected.pending += 1
     loop.second(idle=0.0)
     assert collected.full == 1
+
+
+def test_what_a_collection_leaves_is_looked_at_again_when_the_heap_has_doubled(collected):
+    loop = Loop()
+    IdleCollection(loop).start()
+    looks = []
+    for blocks in (1000, 1999, 2000, 3000, 3999, 4000):
+        collected.blocks, collected.pending = blocks, 500
+        loop.second(idle=1.0)
+        looks.append((collected.full, collected.frozen, collected.thorough))
+    assert looks == [(1, 2, 0), (2, 3, 0), (3, 4, 1), (4, 5, 1), (5, 6, 1), (6, 7, 2)]
 
 
 class Node:

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from milepost.broker import inter_broker
 from milepost.broker.broker import Broker
 from milepost.broker.produce import record_examiner
+from milepost.broker.requests import alter_partition
 from milepost.codec.compression import Codec
-from milepost.protocol import frames
+from milepost.protocol import frames, headers
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import (
+    AlterPartitionRequest,
     DeleteRecordsRequest,
     DescribeProducersRequest,
     FetchRequest,
+    InitializeShareGroupStateRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     ProduceRequest,
@@ -28,6 +32,7 @@ from tests.broker.on_loop import on_loop
 from tests.broker.scraping import scrape
 from tests.broker.topics import create, produce, wanted
 from tests.broker.wire import Wire
+from tests.coordinator.in_pieces import Pieces, finish
 from tests.waiting import PATIENCE, until
 
 MANY = 2000
@@ -119,3 +124,31 @@ def test_others_are_served_while_a_batch_that_holds_much_is_looked_into(brokers,
         counts = scrape(broker)
     assert counts.value("milepost_produce_batches_aside_total") == 2
     assert counts.value("milepost_produce_batches_over_budget_total") == 1
+
+
+def test_what_only_brokers_send_is_refused_in_pieces():
+    """Where the answer names every partition."""
+    topic = InitializeShareGroupStateRequest.Topic
+    partitions = [topic.Partition(partition=number, state_epoch=0, start_offset=0) for number in range(MANY)]
+    request = InitializeShareGroupStateRequest(group_id="g", topics=[topic(topic_id=b"t" * 16, partitions=partitions)])
+    frame = frames.encode_request(83, 0, 7, "client", request)[4:]
+    pieces = Pieces()
+    (result,) = finish(inter_broker.refusing(headers.read_request_header(frame), frame), pieces).results
+    assert pieces.count > MANY
+    assert {part.error_code for part in result.partitions} == {31}
+
+
+def test_names_of_topics_by_their_ids_are_looked_up_once_for_all():
+    """A leader may ask about topics that the controller has not told anybody of; each was looked for among all there are."""
+    looked_up: list[str] = []
+    topics = {f"topic-{number}": b"%016d" % number for number in range(MANY)}
+    requests = SimpleNamespace(topic_id=lambda name: looked_up.append(name) or topics[name])
+    controller: Any = SimpleNamespace(context=SimpleNamespace(topic_ids=topics), parts=SimpleNamespace(requests=requests))
+    broker: Any = SimpleNamespace(cluster=SimpleNamespace(name_of=lambda topic_id: None))
+    ids = [b"%016d" % number for number in range(2 * MANY)]
+    asked = AlterPartitionRequest(topics=[AlterPartitionRequest.Topic(topic_id=topic_id, partitions=[]) for topic_id in ids])
+    pieces = Pieces()
+    names = [name for _, name in finish(alter_partition.named(asked, broker, controller), pieces)]
+    assert names == [*topics, *[None] * MANY]
+    assert len(looked_up) == MANY
+    assert pieces.count > 2 * MANY

@@ -342,3 +342,23 @@ def test_chroot_that_could_not_be_made_is_named():
     town.join(1)
     (failed,) = town.told
     assert failed[1].startswith("ZooKeeper has no place for /consumers: the chroot of zookeeper.connect is not there")
+
+
+def test_settings_of_many_topics_are_read_some_at_a_time(monkeypatch):
+    """A request of the controller may name ten thousand topics; others are served in between."""
+    town = Town()
+    member = town.join(1)
+    sizes, read, done = [], {}, []
+    submit = ModelSession.submit
+
+    def counted(session, operations, done):
+        sizes.append(len(operations))
+        submit(session, operations, done)
+
+    member.on_changed_settings = lambda entity, configs: read.update({entity: configs})
+    town.write(Create("/config/topics/topic-119", b'{"version":1,"config":{"retention.ms":"5"}}'))
+    monkeypatch.setattr(ModelSession, "submit", counted)
+    member.with_topic_settings({f"topic-{number}" for number in range(120)}, lambda: done.append(len(read)), lambda: None)
+    town.turns.advance(1)
+    assert (sizes, done) == ([50, 50, 20], [120])
+    assert read["topics/topic-119"] == {"retention.ms": "5"}

@@ -25,7 +25,7 @@ WORST = {("ConsumerGroupHeartbeat", "pattern"), ("ListTransactions", "pattern"),
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target(tmp_path_factory.mktemp("attack"))
     yield target
-    target.end()
+    target.close()
 
 
 def is_worst(attack: Attack) -> bool:

@@ -208,6 +208,20 @@ def test_a_partition_that_is_set_aside_is_kept_and_not_loaded_again(tmp_path):
     manager.shutdown()
 
 
+def test_logs_of_a_topic_are_those_that_are_there(tmp_path):
+    manager = make_manager(tmp_path / "a", tmp_path / "b")
+    for topic, number in (("visits", 0), ("visits", 1), ("orders", 0)):
+        manager.create(TopicPartition(topic, number))
+    manager.delete(TopicPartition("visits", 0))
+    manager.set_aside(TopicPartition("orders", 0))
+    assert [str(log.partition) for log in manager.logs_of("visits")] == ["visits-1"]
+    assert manager.logs_of("orders") == manager.logs_of("nothing") == []
+    manager.shutdown()
+    again = make_manager(tmp_path / "a", tmp_path / "b")
+    assert [str(log.partition) for log in again.logs_of("visits")] == ["visits-1"]
+    again.shutdown()
+
+
 def test_a_delete_directory_left_by_a_crash_is_removed_after_the_delay(tmp_path):
     doomed = tmp_path / f"page_visits-0.{'0' * 32}-delete"
     doomed.mkdir()

@@ -19,6 +19,7 @@ from milepost.replica.leadership import Confirmed
 from milepost.replica.manager import ReplicaManager
 from milepost.replica.partition import Partition
 from milepost.topic_partition import TopicPartition
+from milepost.work import at_once
 from tests.failing_directory import FailingDirectoryDisk
 from tests.log.making import produced
 
@@ -63,7 +64,8 @@ class World:
             broker_epoch=1,
             topic_states=[Topic(topic_name="visits", topic_id=topic_id, partition_states=[state])],
         )
-        return self.leader_and_isr.lead_and_follow(request, 7).topics[0].partition_errors[0].error_code
+        answer = at_once(self.leader_and_isr.leading_and_following(request, 7, 0, self.leader_and_isr.suspensions))
+        return answer.topics[0].partition_errors[0].error_code
 
     def produce(self) -> dict[TopicPartition, int]:
         """What a producer is told that waits for all replicas, when it is told."""
@@ -109,3 +111,29 @@ def test_partition_whose_topic_id_cannot_be_read_is_answered_with_56_and_its_dir
     assert world.tell(0, [1], 0, topic_id=bytes(15) + b"\1") == ErrorCode.KAFKA_STORAGE_ERROR
     assert list(manager.offline) == [str(doomed)]
     manager.shutdown()
+
+
+def test_session_that_ends_between_two_partitions_takes_nothing_more(world):
+    """A broker may be told of thousands at once, in pieces: what is led has to be led in the session in which it was said."""
+    handler = world.leader_and_isr
+    states = [
+        State(partition_index=0, leader=1, leader_epoch=epoch, isr=[1, 2], partition_epoch=0, replicas=[1, 2, 3]) for epoch in (0, 1)
+    ]
+    topic = Topic(topic_name="visits", topic_id=bytes(16), partition_states=states)
+    request = LeaderAndIsrRequest(controller_epoch=1, broker_epoch=1, topic_states=[topic])
+    work = handler.leading_and_following(request, 7, 0, handler.suspensions)
+    next(work)
+    handler.suspend()
+    answer = at_once(work)
+    assert (answer.error_code, world.partition.leader_epoch, world.partition.is_suspended) == (77, 0, True)
+
+
+def test_session_that_has_ended_since_the_request_came_takes_nothing(world):
+    handler = world.leader_and_isr
+    state = State(partition_index=0, leader=1, leader_epoch=0, isr=[1, 2], partition_epoch=0, replicas=[1, 2, 3])
+    topic = Topic(topic_name="visits", topic_id=bytes(16), partition_states=[state])
+    request = LeaderAndIsrRequest(controller_epoch=1, broker_epoch=1, topic_states=[topic])
+    came = handler.suspensions
+    handler.suspend()
+    answer = at_once(handler.leading_and_following(request, 7, 0, came))
+    assert (answer.error_code, world.partition.is_leader) == (77, False)

@@ -6,6 +6,7 @@ from milepost.protocol.messages import UpdateMetadataRequest
 from milepost.replica.metadata import Endpoint, PartitionInfo
 from milepost.replica.metadata_cache import MetadataCache
 from milepost.topic_partition import TopicPartition
+from milepost.work import at_once
 
 TopicState = UpdateMetadataRequest.TopicState
 LiveBroker = UpdateMetadataRequest.LiveBroker
@@ -29,8 +30,8 @@ def request(leader: int = 1, epoch: int = 3, partition: int = 0, brokers: tuple[
 
 def test_partitions_add_up_and_brokers_are_replaced():
     cache = MetadataCache()
-    cache.apply(request())
-    cache.apply(request(leader=2, epoch=4, partition=1, brokers=(2,)))
+    at_once(cache.applying(request()))
+    at_once(cache.applying(request(leader=2, epoch=4, partition=1, brokers=(2,))))
     assert cache.controller_id == 2
     assert cache.topics == {
         "t": {0: PartitionInfo(1, 3, (1,), (1, 2), (2,), 4, 1), 1: PartitionInfo(2, 4, (1,), (1, 2), (2,), 4, 1)}
@@ -42,8 +43,8 @@ def test_partitions_add_up_and_brokers_are_replaced():
 
 def test_topic_that_goes_is_forgotten():
     cache = MetadataCache()
-    cache.apply(request())
-    assert cache.apply(request(leader=-2)) == [TopicPartition("t", 0)]
+    at_once(cache.applying(request()))
+    assert at_once(cache.applying(request(leader=-2))) == [TopicPartition("t", 0)]
     assert not cache.topics
     assert not cache.topic_ids
     assert not cache.topic_names
@@ -51,16 +52,27 @@ def test_topic_that_goes_is_forgotten():
 
 def test_deleting_what_is_not_known_is_nothing():
     cache = MetadataCache()
-    assert cache.apply(request(leader=-2)) == [TopicPartition("t", 0)]
+    assert at_once(cache.applying(request(leader=-2))) == [TopicPartition("t", 0)]
 
 
 def test_oldest_version_has_no_listeners():
     cache = MetadataCache()
     ungrouped = UpdateMetadataRequest.UngroupedPartitionState(topic_name="t", partition_index=0, leader=1, isr=[1], replicas=[1])
-    cache.apply(
-        UpdateMetadataRequest(
-            ungrouped_partition_states=[ungrouped], live_brokers=[LiveBroker(id=1, v0_host="old", v0_port=9092)]
+    at_once(
+        cache.applying(
+            UpdateMetadataRequest(
+                ungrouped_partition_states=[ungrouped], live_brokers=[LiveBroker(id=1, v0_host="old", v0_port=9092)]
+            )
         )
     )
     assert cache.brokers[1].endpoint("PLAINTEXT") == Endpoint("PLAINTEXT", "PLAINTEXT", "old", 9092)
     assert cache.topics["t"][0].leader == 1
+
+
+def test_many_partitions_are_taken_over_in_pieces():
+    cache = MetadataCache()
+    state = UpdateMetadataRequest.TopicState.PartitionState
+    states = [state(partition_index=number, leader=1, isr=[1], replicas=[1]) for number in range(1000)]
+    topic = UpdateMetadataRequest.TopicState(topic_name="t", topic_id=b"t" * 16, partition_states=states)
+    assert len(list(cache.applying(UpdateMetadataRequest(topic_states=[topic])))) == 1000
+    assert len(cache.topics["t"]) == 1000

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from milepost.broker.requests import list_offsets
-from milepost.broker.slices import at_once
 from milepost.protocol.messages import ListOffsetsRequest
+from milepost.work import at_once
 from tests.log.making import produced
 from tests.replica.test_leader_and_isr import NAME, World, world  # noqa: F401  (a fixture)
 

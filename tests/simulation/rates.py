@@ -19,6 +19,7 @@ from milepost.cluster.zookeeper.operations import Create, Get, Operation, Result
 from milepost.protocol import generated
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import LeaderAndIsrRequest, UpdateMetadataRequest
+from milepost.work import at_once
 from tests.checker.history import History
 from tests.crash.memory_disk import MemoryDisk
 from tests.simulation.broker import SimulatedBroker
@@ -94,14 +95,21 @@ def measure_broker(count: int = 1000) -> tuple[float, float]:
             for number in range(count)
         ]
         topic = LeaderAndIsrRequest.TopicState(topic_name="t", topic_id=topic_id, partition_states=states)
-        return timed("LeaderAndIsr", LeaderAndIsrRequest(topic_states=[topic]), broker.broker.leader_and_isr.lead_and_follow)
+        handler = broker.broker.leader_and_isr
+        return timed(
+            "LeaderAndIsr",
+            LeaderAndIsrRequest(topic_states=[topic]),
+            lambda request, version: at_once(handler.leading_and_following(request, version, 0, handler.suspensions)),
+        )
 
     def news() -> float:
         state = UpdateMetadataRequest.TopicState.PartitionState
         states = [state(partition_index=number, leader=1, isr=[1, 2, 3], replicas=[1, 2, 3]) for number in range(count)]
         topic = UpdateMetadataRequest.TopicState(topic_name="t", topic_id=topic_id, partition_states=states)
         return timed(
-            "UpdateMetadata", UpdateMetadataRequest(topic_states=[topic]), lambda request, _: broker.broker.take_metadata(request)
+            "UpdateMetadata",
+            UpdateMetadataRequest(topic_states=[topic]),
+            lambda request, _: at_once(broker.broker.taking_metadata(request)),
         )
 
     def timed(name: str, request: Any, handle: Callable[[Any, int], object]) -> float:

@@ -135,9 +135,9 @@ def test_topic_of_another_id_does_not_inherit_the_settings_of_the_last_of_its_na
     remade.make((1,), {"retention.ms": "1000"})
     assert remade.third.cluster.topics["visits"].configs == {"retention.ms": "1000"}
     # Broker 3 hears of the new topic without having heard that the old one is gone.
-    remade.third.take_metadata = lambda request: None
+    remade.third.taking_metadata = lambda request: iter(())
     remade.delete()
-    del remade.third.take_metadata
+    del remade.third.taking_metadata
     remade.make((1,), {"segment.ms": "7000"})
     assert remade.third.cluster.topics["visits"].configs == {"segment.ms": "7000"}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from milepost.broker.parts import Parts
 
 if TYPE_CHECKING:
+    from milepost.broker.slices import Work
     from milepost.cluster.controller.controller import Controller
     from milepost.cluster.controller_metadata import ControllerMetadata
     from milepost.cluster.member import ClusterMember
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from milepost.replica.broker_proof import BrokerProof
     from milepost.replica.leader_and_isr import LeaderAndIsrHandler
     from milepost.replica.replication_quota import ReplicationQuotas
+    from milepost.work import Turn
 
 
 class ClusterParts(Parts, Protocol):
@@ -26,6 +28,10 @@ class ClusterParts(Parts, Protocol):
     @property
     def member(self) -> ClusterMember: ...
     @property
+    def turn_of_controller(self) -> Turn:
+        """What controllers say is done in the order in which it came, one after the other."""
+
+    @property
     def leader_and_isr(self) -> LeaderAndIsrHandler: ...
     @property
     def replication_quotas(self) -> ReplicationQuotas: ...
@@ -33,5 +39,5 @@ class ClusterParts(Parts, Protocol):
     def controller(self) -> Controller | None:
         """While this broker is it, and knows what there is."""
 
-    def take_metadata(self, request: UpdateMetadataRequest) -> None:
+    def taking_metadata(self, request: UpdateMetadataRequest) -> Work[None]:
         """An UpdateMetadata that is not old."""

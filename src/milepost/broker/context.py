@@ -21,7 +21,18 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Context:
-    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "refused", "request", "version")
+    __slots__ = (
+        "api_key",
+        "broker",
+        "client_id",
+        "correlation_id",
+        "goes_on",
+        "is_long",
+        "is_urgent",
+        "refused",
+        "request",
+        "version",
+    )
 
     def __init__(self, broker: Parts, request: Request, header: RequestHeader):
         self.broker = broker
@@ -34,6 +45,8 @@ class Context:
         self.is_long = False
         # What it does is done to the end, whether its client is there or not.
         self.goes_on = False
+        # It does not wait for other long requests.
+        self.is_urgent = False
         # Part of the answer already: a field, and what stands in it of resources that were denied (`guards`).
         self.refused: tuple[str, list[Any]] | None = None
 

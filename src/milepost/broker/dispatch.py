@@ -130,6 +130,15 @@ class Dispatcher:
             response = yield from response
         self._handled(response, context)
 
+    def _refusing(self, header: headers.RequestHeader, request: Request) -> Work[None]:
+        try:
+            response = yield from inter_broker.refusing(header, request.frame)
+        except MilepostError as error:
+            request.close(str(error))
+            return
+        key, version = header.api_key, header.api_version
+        request.send((yield from frames.gathering_response(key, version, header.correlation_id, response)))
+
     def _handling(self, work: Work[Any], context: Context) -> Work[None]:
         response = yield from work
         self._handled(response, context)
@@ -189,8 +198,8 @@ class Dispatcher:
             return
         api = BY_KEY.get(header.api_key)
         if api is not None and api.key in inter_broker.KEYS and api.knows(header.api_version):
-            response = inter_broker.refusal(header, request.frame)
-            request.send([frames.encode_response(api.key, header.api_version, header.correlation_id, response)])
+            context = Context(self.broker, request, header)
+            self.slices.run(self._refusing(header, request), context)
             return
         name = api.name if api else f"API {header.api_key}"
         request.close(f"{name} version {header.api_version} is not served here")

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from milepost.broker.slices import Work
 from milepost.codec.buffer import Buffer
 from milepost.protocol import frames, generated
 from milepost.protocol.apis import BY_KEY
@@ -49,20 +50,19 @@ def is_between_brokers(header: RequestHeader) -> bool:
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def refusal(header: RequestHeader, frame: Buffer) -> Any:
+def refusing(header: RequestHeader, frame: Buffer) -> Work[Any]:
     """The answer to a request of one of `KEYS`. Of what is refused as a whole nothing is read."""
     response: Any = generated.class_named(f"{BY_KEY[header.api_key].name}Response")
     if header.api_key in CODE_AT_THE_TOP:
         return response(error_code=REFUSED)
     # Requests and responses of these have the same shape: topics by id, partitions by number.
-    request = frames.decode_request(header, frame)[0]
-    result = response.Result
-    return response(
-        results=[
-            result(
-                topic_id=topic.topic_id,
-                partitions=[result.Partition(partition=part.partition, error_code=REFUSED) for part in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    request = yield from frames.decoding_request(header, frame)
+    results = []
+    for topic in request.topics:
+        result = response.Result(topic_id=topic.topic_id, partitions=[])
+        results.append(result)
+        for part in topic.partitions:
+            result.partitions.append(response.Result.Partition(partition=part.partition, error_code=REFUSED))
+            yield
+        yield
+    return response(results=results)

@@ -15,9 +15,10 @@ its end without its client.
 
 Several long requests take turns, a slice each. What they have gathered so far is memory: of those that are longer than FREE_SLICES only
 MOST_AT_ONCE go on at a time, in the order in which they came, and none begins to while too many answers wait to be read
-(`net/output_budget`).
+(`net/output_budget`). What the controller sends is urgent, and does not wait for them.
 
-The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`.
+The world changes at a `yield`: a topic is deleted, a log closed. Look things up again behind it, or have others wait for their `Turn`
+(`milepost/work`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Sliced(Protocol):
 
     is_long: bool
     goes_on: bool
+    is_urgent: bool
 
     @property
     def request(self) -> Request: ...
@@ -117,16 +119,6 @@ def gathered(begins: Sequence[Callable[[Callable[[T], None]], object]]) -> Work[
     return results[0]
 
 
-def at_once(work: Work[T]) -> T:
-    """The result of a work that waits for nothing, in one go: where there is little of it."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 class Slices(Generic[S]):
     def __init__(self, broker: SlicingBroker, failed: Callable[[S], object]):
         """`failed` is called, inside of the `except`, with the request whose work raised."""
@@ -167,7 +159,7 @@ class Slices(Generic[S]):
     def _put_off(self, work: Work[None]) -> None:
         """Until the next pass, or until it is its turn."""
         self._slices[work] += 1
-        if self._slices[work] >= FREE_SLICES and work not in self._going_on:
+        if self._slices[work] >= FREE_SLICES and work not in self._going_on and not self._suspended[work].is_urgent:
             if len(self._going_on) >= MOST_AT_ONCE or self._output.is_full:
                 self._held.append(work)
                 if not self._going_on:
@@ -238,25 +230,3 @@ def keyed(elements: Iterable[T], key: Callable[[T], K]) -> Work[dict[K, T]]:
         found[key(element)] = element
         yield
     return found
-
-
-class Turn:
-    """What is done by one request at a time, though each is done in slices."""
-
-    def __init__(self) -> None:
-        self._is_taken = False
-        self._waiting: list[Resume] = []
-
-    def of(self, work: Work[T]) -> Work[T]:
-        """Do this when no other work of the kind runs."""
-        while self._is_taken:
-            yield self._waiting.append
-        self._is_taken = True
-        try:
-            return (yield from work)
-        finally:
-            self._is_taken = False
-            # All of them: who is first takes it, and some may have ended meanwhile.
-            waiting, self._waiting = self._waiting, []
-            for resume in waiting:
-                resume()

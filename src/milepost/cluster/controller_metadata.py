@@ -6,7 +6,7 @@ first UpdateMetadata that names it, with the settings that were read by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from milepost.cluster.view import NO_TOPIC_ID, ClusterView, TopicState
 from milepost.log.directory.partition_metadata import topic_id_text
@@ -48,13 +48,14 @@ class ControllerMetadata(ClusterView):
 
     # What the controller says.
 
-    def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Take over an UpdateMetadata; the partitions that are being deleted."""
-        deleted = self.metadata.apply(request)
+    def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, list[TopicPartition]]:
+        """Take over an UpdateMetadata, in pieces; the partitions that are being deleted."""
+        deleted = yield from self.metadata.applying(request)
         named = {topic.topic_name for topic in request.topic_states}
         named |= {state.topic_name for state in request.ungrouped_partition_states}
         for name in named:
             self._refresh(name)
+            yield
         return deleted
 
     def _refresh(self, name: str) -> None:

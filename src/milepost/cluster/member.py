@@ -46,6 +46,7 @@ logger = logging.getLogger("milepost.cluster")
 REGISTER_AGAIN_SECONDS = 0.2
 GIVE_UP_AFTER_SESSIONS = 1.5
 STAND_AGAIN_SECONDS = 5.0
+ENTITIES_AT_A_TIME = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,11 @@ class ClusterMember:
         """Go on when the settings of these were read anew."""
 
         def read() -> Steps[None]:
-            for entity, configs in (yield from entity_configs.read(entities)).items():
-                self.on_changed_settings(entity, configs)
+            # Some at a time, with others served in between: a request may name ten thousand topics.
+            for first in range(0, len(entities), ENTITIES_AT_A_TIME):
+                some = entities[first : first + ENTITIES_AT_A_TIME]
+                for entity, configs in (yield from entity_configs.read(some)).items():
+                    self.on_changed_settings(entity, configs)
 
         if entities and self.is_registered:
             self._runner.run(read(), lambda _: then(), failed)

@@ -71,6 +71,7 @@ class LogManager(Owner):
         self.scheduler = scheduler or Scheduler(self.clock)
         self.pool = HandlePool(self.disk)
         self.logs: dict[TopicPartition, Log] = {}
+        self._of_topic: dict[str, dict[TopicPartition, Log]] = {}
         # What the start had to do, where that was anything.
         self.reports: dict[TopicPartition, LoadReport] = {}
         self.directories: list[DataDirectory] = []
@@ -128,6 +129,7 @@ class LogManager(Owner):
         self._home[partition] = directory
         loader = self._loader(directory, partition, path)
         self.logs[partition] = log = loader.load()
+        self._of_topic.setdefault(partition.topic, {})[partition] = log
         if loader.report.recovered or loader.report.notes:
             self.reports[partition] = loader.report
         log.update_high_watermark(directory.high_watermarks.get(partition, log.start_offset))
@@ -233,7 +235,9 @@ class LogManager(Owner):
         except OSError as error:
             # The log is still ours, and refuses everything: whoever asks for it is told why.
             raise log.fail(error) from error
-        del self.logs[partition], self._home[partition]
+        del self.logs[partition], self._home[partition], self._of_topic[partition.topic][partition]
+        if not self._of_topic[partition.topic]:
+            del self._of_topic[partition.topic]
         log.taken_away(renamed)
         self.maintenance.forget(directory, partition)
         return log, renamed
@@ -271,6 +275,9 @@ class LogManager(Owner):
     def holds(self, log: Log) -> bool:
         """Whether it is in service here; there may be another log of the same name."""
         return self.logs.get(log.partition) is log
+
+    def logs_of(self, topic: str) -> list[Log]:
+        return list(self._of_topic.get(topic, {}).values())
 
     def logs_in(self, directory: DataDirectory) -> Iterator[Log]:
         return (log for log in self.online() if self._home.get(log.partition) is directory)

@@ -11,6 +11,8 @@ Both come from the controller over the control plane, and are checked before any
 | we are not among the replicas | 3 UNKNOWN_TOPIC_OR_PARTITION |
 | our directory failed | 56 KAFKA_STORAGE_ERROR |
 
+Both are done in pieces, a partition after the other: a broker of thousands is told of all of them at once when it starts.
+
 A partition that is stopped keeps its log; one that is to be deleted loses it. A log that no controller mentions stays where it is, as with
 Kafka and ZooKeeper: a controller does not name what a broker should not have. A log of an earlier topic of the same name is set aside.
 """
@@ -18,8 +20,8 @@ Kafka and ZooKeeper: a controller does not name what a broker should not have. A
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeAlias, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import KafkaStorage, MilepostError
@@ -40,6 +42,8 @@ NO_BROKER_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 NO_EPOCH = -1
 TOPIC_ID_VERSION = 5
+T = TypeVar("T")
+Work: TypeAlias = Generator[None, None, T]
 
 
 class LeaderAndIsrHandler:
@@ -61,6 +65,8 @@ class LeaderAndIsrHandler:
         self.broker_epoch = broker_epoch
         self.is_shutting_down: Callable[[], bool] = lambda: False
         self.controller_epoch = 0
+        self.suspensions = 0
+        """How often a registration has ended."""
         self.on_leader: Callable[[Partition], object] = lambda partition: None
         self.on_follower: Callable[[Partition], object] = lambda partition: None
         self.on_stopped: Callable[[TopicPartition], object] = lambda name: None
@@ -76,16 +82,23 @@ class LeaderAndIsrHandler:
 
     # LeaderAndIsr.
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest, version: int, fault: int = ErrorCode.NONE) -> LeaderAndIsrResponse:
-        """`fault`: what speaks against it already, by what ZooKeeper says."""
+    def leading_and_following(
+        self, request: LeaderAndIsrRequest, version: int, fault: int, suspensions: int
+    ) -> Work[LeaderAndIsrResponse]:
+        """`fault`: what speaks against it already, by what ZooKeeper says. `suspensions`: how many there had been before that was asked;
+        what a session has begun ends with it.
+        """
         refusal = fault or self.refusal(request.controller_epoch, request.broker_epoch)
         errors: dict[tuple[str, bytes], dict[int, int]] = {}
         for topic, topic_id, state in partition_states(request):
+            if self.suspensions != suspensions:
+                refusal = refusal or ErrorCode.STALE_BROKER_EPOCH
             of_topic = errors.setdefault((topic, topic_id), {})
             if refusal == ErrorCode.NONE:
                 of_topic[state.partition_index] = self._become(TopicPartition(topic, state.partition_index), topic_id, state)
             elif refusal == ErrorCode.STALE_CONTROLLER_EPOCH:
                 of_topic[state.partition_index] = refusal
+            yield
         return _answer(refusal, errors, version)
 
     def _become(self, name: TopicPartition, topic_id: bytes, state: Any) -> int:
@@ -168,7 +181,7 @@ class LeaderAndIsrHandler:
 
     # StopReplica.
 
-    def stop(self, request: StopReplicaRequest, version: int, fault: int = ErrorCode.NONE) -> StopReplicaResponse:
+    def stopping(self, request: StopReplicaRequest, version: int, fault: int) -> Work[StopReplicaResponse]:
         refusal = fault or self.refusal(request.controller_epoch, request.broker_epoch)
         errors = []
         if refusal == ErrorCode.NONE:
@@ -177,6 +190,7 @@ class LeaderAndIsrHandler:
                 errors.append(
                     StopReplicaResponse.PartitionError(topic_name=name.topic, partition_index=name.partition, error_code=code)
                 )
+                yield
         return StopReplicaResponse(error_code=refusal, partition_errors=errors)
 
     def _stop(self, name: TopicPartition, leader_epoch: int, delete: bool) -> int:
@@ -208,6 +222,7 @@ class LeaderAndIsrHandler:
 
     def suspend(self) -> None:
         """Our registration is over: nothing is led before a controller says so in the next."""
+        self.suspensions += 1
         for partition in list(self.replicas.partitions.values()):
             if partition.is_leader:
                 partition.suspend()

@@ -6,7 +6,7 @@ forgotten. Metadata responses are made from here; it may be a moment behind, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from milepost.protocol.messages import UpdateMetadataRequest
@@ -29,8 +29,8 @@ class MetadataCache:
     def partition(self, name: TopicPartition) -> PartitionInfo | None:
         return self.topics.get(name.topic, {}).get(name.partition)
 
-    def apply(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Take over what the controller says; the partitions that are being deleted."""
+    def applying(self, request: UpdateMetadataRequest) -> Generator[None, None, list[TopicPartition]]:
+        """Take over what the controller says, in pieces; the partitions that are being deleted."""
         self.controller_id = request.controller_id
         self.brokers = {broker.id: _broker(broker) for broker in request.live_brokers}
         deleted = []
@@ -39,6 +39,7 @@ class MetadataCache:
             if state.leader == LEADER_DURING_DELETE:
                 deleted.append(name)
                 self._forget(name)
+                yield
                 continue
             self.topics.setdefault(topic, {})[name.partition] = PartitionInfo(
                 state.leader,
@@ -52,6 +53,7 @@ class MetadataCache:
             if topic_id != NO_TOPIC_ID:
                 self.topic_ids[topic] = topic_id
                 self.topic_names[topic_id] = topic
+            yield
         return deleted
 
     def _forget(self, name: TopicPartition) -> None:

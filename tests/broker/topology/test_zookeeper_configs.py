@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from milepost.broker.configs.config_resources import BrokerSettings
-from milepost.broker.slices import at_once
 from milepost.broker.topology.zookeeper_configs import ZooKeeperChanges
+from milepost.work import at_once
 
 
 class Unconfirmed:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from milepost.coordinator.interfaces import Client
+from milepost.protocol.messages import ConsumerGroupHeartbeatRequest
 from milepost.record.internal_topics.consumer_protocol import (
     ASSIGNMENT,
     SUBSCRIPTION,
@@ -15,6 +17,7 @@ from milepost.record.internal_topics.consumer_protocol import (
 )
 from tests.coordinator.consumer.consumer_fixture import ConsumerBench, Owned
 from tests.coordinator.group_fixture import Call, consumer, partition_errors
+from tests.coordinator.in_pieces import finish
 
 
 @pytest.fixture
@@ -221,6 +224,27 @@ def test_a_classic_member_that_does_not_sync_is_removed(bench):
     assert rejoin(bench, old, {}, 1, rebalance_ms=8_000).response.generation_id == 2
     bench.advance(8_000)
     assert [*bench.group().members] == ["new"]
+
+
+def test_upgrade_takes_over_what_the_classic_group_has_at_its_end(bench):
+    """It is prepared in pieces, and a member may leave between two of them."""
+    old = classic_group(bench)
+    answers: list[Any] = []
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="new",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["visits"],
+        topic_partitions=[],
+    )
+    work = bench.consumer_groups.heartbeat(request, 1, Client("client", "/host"), answers.append)
+    for _ in range(5):
+        next(work)
+    bench.leave(old)
+    finish(work)
+    assert [topic.partitions for topic in answers[0].assignment.topic_partitions] == [[0, 1, 2, 3]]
+    assert list(bench.group().members) == ["new"]
 
 
 # Downgrades.

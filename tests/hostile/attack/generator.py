@@ -49,7 +49,7 @@ class Attack:
 def attacks(api: Api, version: int, world: World) -> Iterator[Attack]:
     cls = generated.class_named(f"{api.name}Request")
     maker = Maker(api, version, cls, world)
-    yield maker.attack("", "plain", lambda: [maker.frame(Vocabulary(world))])
+    yield maker.attack("", "plain", lambda: [maker.frame(maker.words())])
     for path, field in fields_of(cls, version):
         if field.array:
             yield from maker.fill(path)
@@ -76,6 +76,10 @@ class Maker:
 
     def attack(self, field: str, kind: str, make: Callable[[], list[bytes]]) -> Attack:
         return Attack(self._api, self._version, field, kind, make)
+
+    def words(self, kind: str = KNOWN, choice: int | str | None = None) -> Vocabulary:
+        """As the world is when they are asked for: it may have been renewed since."""
+        return Vocabulary(self._world, kind, choice)
 
     def frame(self, words: Vocabulary, path: Path = (), count: int = 1, value: Any = None) -> bytes:
         """With `count` elements in the array at `path`, or in the innermost around it, and `value` there if it is one."""
@@ -133,11 +137,12 @@ class Maker:
     def fill(self, path: Path) -> Iterator[Attack]:
         for choice in self._choices:
             for kind in (UNKNOWN, KNOWN, REPEATS):
-                words = Vocabulary(self._world, kind, choice)
+                words = partial(self.words, kind, choice)
                 named = kind if choice is None else f"{kind} of {choice}"
                 yield self.attack(".".join(path), named, partial(self._filled, words, path))
 
-    def _filled(self, words: Vocabulary, path: Path, value: Any = None) -> list[bytes]:
+    def _filled(self, make: Callable[[], Vocabulary], path: Path, value: Any = None) -> list[bytes]:
+        words = make()
         small, large = len(self.frame(words, path, 1, value)), len(self.frame(words, path, 21, value))
         each = max(1, (large - small) // 20)
         inner = [field for other, field in fields_of(self._cls, self._version) if other != path and other[: len(path)] == path]
@@ -151,30 +156,28 @@ class Maker:
 
     def extremes(self, path: Path, field: Field) -> Iterator[Attack]:
         name = ".".join(path)
-        words = Vocabulary(self._world, KNOWN)
 
         def each(*values: Any) -> Callable[[], list[bytes]]:
-            return lambda: [self.frame(words, path, 1, value) for value in values]
+            return lambda: [self.frame(self.words(), path, 1, value) for value in values]
 
         if field.type == "string":
             is_in_array = any(each.array for other, each in fields_of(self._cls, self._version) if other == path[: len(other)])
             text = lambda number: f"{number:06}".ljust(LONGEST_TEXT, "x")  # noqa: E731
-            yield self.attack(name, "longest", partial(self._filled, words, path, text) if is_in_array else each(text))
+            yield self.attack(name, "longest", partial(self._filled, self.words, path, text) if is_in_array else each(text))
             yield self.attack(name, "pattern", each(PATTERN))
         elif field.type == "bytes":
             yield self.attack(name, "1 MB", each(bytes(MOST_BYTES - 1000)))
         elif field.type == "records":
             for kind, make in HOSTILE_RECORDS.items():
-                yield self.attack(name, kind, partial(self._with_records, words, path, make))
+                yield self.attack(name, kind, partial(self._with_records, path, make))
         elif field.type == "float64":
             yield self.attack(name, "extremes", each(math.nan, math.inf, -math.inf, 1e308, -1.0))
         elif field.type in BITS:
             half = 1 << BITS[field.type] - 1
             yield self.attack(name, "extremes", each(-half, -1, 0, 1, half - 1))
 
-
-    def _with_records(self, words: Vocabulary, path: Path, make: Callable[[], bytes]) -> list[bytes]:
-        return [self.frame(words, path, 1, memoryview(make()))]
+    def _with_records(self, path: Path, make: Callable[[], bytes]) -> list[bytes]:
+        return [self.frame(self.words(), path, 1, memoryview(make()))]
 
 
 @cache

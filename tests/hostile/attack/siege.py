@@ -13,8 +13,10 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from milepost.protocol import frames
+from milepost.protocol.apis import Api
 from milepost.protocol.error_codes import error_name
 from milepost.protocol.messages import MetadataRequest
 from milepost.record.builder import build_batch
@@ -111,9 +113,8 @@ class Lost(Exception):
 class Attacker:
     """A connection that sends one frame and takes what comes back, as far as it can without waiting."""
 
-    def __init__(self, address: str, frame: bytes):
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)))
+    def __init__(self, connection: socket.socket, frame: bytes):
+        self._socket = connection
         self._socket.setblocking(False)
         self._left = memoryview(frame)
         self._received = bytearray()
@@ -142,17 +143,27 @@ class Attacker:
         self._socket.close()
 
 
-def carry_out(attack: Attack, address: str, process: Process) -> Row:
+class Besieged(Protocol):
+    address: str
+    process: Process
+
+    def connect(self, api: Api) -> socket.socket:
+        """As whoever attacks this API."""
+        ...
+
+
+def carry_out(attack: Attack, target: Besieged) -> Row:
     made = attack.frames()
+    process = target.process
     before = process.memory().now
     process.forget_peak()
     start = time.perf_counter()
     answers: list[str] = []
-    healthy = HealthyClient(address, process)
+    healthy = HealthyClient(target.address, process)
     lost = ""
     try:
         for frame in made:
-            answers.append(one(attack, frame, address, process, healthy))
+            answers.append(one(attack, frame, target, healthy))
     except (Lost, ConnectionError, OSError) as error:
         lost = str(error)
         healthy.longest = healthy.longest_wall = LONGEST_ATTACK
@@ -168,8 +179,9 @@ def carry_out(attack: Attack, address: str, process: Process) -> Row:
     return Row(attack, max(map(len, made)), healthy.longest, healthy.longest_wall, growth, kept, seconds, said)
 
 
-def one(attack: Attack, frame: bytes, address: str, process: Process, healthy: HealthyClient) -> str:
-    attacker = Attacker(address, frame)
+def one(attack: Attack, frame: bytes, target: Besieged, healthy: HealthyClient) -> str:
+    process = target.process
+    attacker = Attacker(target.connect(attack.api), frame)
     deadline = time.perf_counter() + LONGEST_ATTACK
     busy_at = time.perf_counter()
     worked = sum(process.worked_and_waited())

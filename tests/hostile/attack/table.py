@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from milepost.protocol.apis import Api
 from tests.hostile.attack.siege import Row
 
 HEAD = (
@@ -19,6 +20,16 @@ def line(row: Row) -> str:
         f"{row.wait * 1000:8.1f} {row.wall * 1000:8.1f} {row.growth / (1 << 20):8.1f} {row.kept / (1 << 20):8.1f} "
         f"{row.seconds:6.2f}  {row.answer}"
     )
+
+
+def summary(api: Api, version: int, rows: Sequence[Row]) -> str:
+    """Of all attacks on one version."""
+    wait = max(row.wait for row in rows) * 1000
+    growth = max(row.growth for row in rows) / (1 << 20)
+    seconds = sum(row.seconds for row in rows)
+    beyond = sum(not row.holds for row in rows)
+    attacks = f"{len(rows)} attacks, {beyond} beyond"
+    return f"= {api.name:26} {version:2} {attacks:77} {wait:8.1f} {'':8} {growth:8.1f} {'':8} {seconds:6.2f}"
 
 
 def worst(rows: Iterable[Row], count: int) -> list[Row]:

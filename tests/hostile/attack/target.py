@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from milepost.protocol.apis import Api
 from tests.hostile.attack.world import World, made
 from tests.hostile.besieged import COMMAND, SETTINGS
 from tests.waiting import PROCESS_PATIENCE
@@ -43,6 +46,11 @@ def scheduled(path: str) -> tuple[float, float]:
     return int(ran) / 1e9, int(waited) / 1e9
 
 
+def connected(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)))
+
+
 class Target:
     """One broker alone. `renew` ends it and starts another one with the same world."""
 
@@ -58,12 +66,17 @@ class Target:
         self.renew()
 
     def renew(self) -> None:
-        self.end()
-        shutil.rmtree(self._directory / "data", ignore_errors=True)
-        subprocess.run(["cp", "-a", "--sparse=always", self._template, self._directory / "data"], check=True)
+        self.close()
+        restore(self._template, self._directory / "data")
         self.address = self._start(self._directory / "data")
         assert self._running is not None
         self.process = Process(self._running.pid)
+
+    def world_of(self, api: Api) -> World:
+        return self.world
+
+    def connect(self, api: Api) -> socket.socket:
+        return connected(self.address)
 
     @property
     def is_alive(self) -> bool:
@@ -84,12 +97,36 @@ class Target:
         assert self._running is not None
         self._running.terminate()
         assert self._running.wait(timeout=PROCESS_PATIENCE) == 0
-        self.end()
+        self.close()
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._running is not None:
             self._running.kill()
             self._running.wait()
             assert self._running.stdout is not None
             self._running.stdout.close()
             self._running = None
+
+
+def restore(template: Path, place: Path) -> None:
+    """Make a directory as its template is. A file that nobody has written to since it was copied stays: it has its template's time."""
+    place.mkdir(exist_ok=True)
+    wanted = {entry.name: entry for entry in os.scandir(template)}
+    for entry in os.scandir(place):
+        if entry.name not in wanted and entry.is_dir():
+            shutil.rmtree(entry.path)
+        elif entry.name not in wanted:
+            os.unlink(entry.path)
+    for name, entry in wanted.items():
+        if entry.is_dir():
+            restore(template / name, place / name)
+        elif not is_copy(place / name, entry.stat()):
+            shutil.copy2(entry.path, place / name)
+
+
+def is_copy(file: Path, of: os.stat_result) -> bool:
+    try:
+        known = file.stat()
+    except FileNotFoundError:
+        return False
+    return (known.st_size, known.st_mtime_ns) == (of.st_size, of.st_mtime_ns)

@@ -83,6 +83,10 @@ class Vocabulary:
         self._world = world
         self.kind = kind
         self._choice = choice
+        self._names: dict[str, list[str]] = {}
+        self._topic_ids = list(world.topics.values())
+        self._producers = list(world.transactions.values())
+        self._numbers = {name: next(values) for name, values in world.numbers.items()}
 
     def value(self, parent: str, field: Field, number: int, is_inside: bool) -> Any:
         """Of a field that is no array and no struct, in the element `number` of the array around it."""
@@ -100,8 +104,8 @@ class Vocabulary:
         if field.type == "uuid":
             if field.name != "topic_id":
                 return struct.pack(">qq", 7, number)
-            topics = self._world.topics
-            return list(topics.values())[number % len(topics)] if kind == KNOWN else struct.pack(">qq", 1 << 40, number + 1)
+            ids = self._topic_ids
+            return ids[number % len(ids)] if kind == KNOWN else struct.pack(">qq", 1 << 40, number + 1)
         if field.type == "bytes":
             return b"plain"
         if field.type == "records":
@@ -110,7 +114,9 @@ class Vocabulary:
 
     def _text(self, parent: str, field: Field, number: int, kind: str) -> str | None:
         noun = NOUNS.get(f"{parent}.{field.name}", NOUNS.get(field.name, ""))
-        names = self._known(noun)
+        if noun not in self._names:
+            self._names[noun] = self._known(noun)
+        names = self._names[noun]
         if not names:
             return None if field.default is None else f"plain-{number}"
         return names[number % len(names)] if kind == KNOWN else f"{noun}-unknown-{number}"
@@ -140,9 +146,11 @@ class Vocabulary:
 
     def _number(self, field: Field, number: int, kind: str) -> Any:
         name = field.name
+        if name in self._numbers:
+            return self._numbers[name]
         if name in PARTITIONS:
             return number % self._world.widest if kind == KNOWN else 1_000_000 + number
-        producers = list(self._world.transactions.values())
+        producers = self._producers
         if name.endswith("producer_id"):
             return producers[number % len(producers)][0] if kind == KNOWN else 1_000_000 + number
         if name.endswith("producer_epoch"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from milepost.protocol.messages import (
@@ -35,6 +36,8 @@ class World:
     transactions: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Transactional id -> producer id and epoch."""
     widest: int = WIDEST
+    numbers: dict[str, Iterator[int]] = field(default_factory=dict)
+    """What fields of these names are given, the next of it in each request."""
 
 
 def made(address: str, replicas: int = 1) -> World:

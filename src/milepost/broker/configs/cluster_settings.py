@@ -91,7 +91,7 @@ class ClusterSettings:
         broker.cluster.set_topic_config(name, given)
         broker.logs.topics[name] = parsed
         broker.replication_quotas.use_topic(name, parsed)
-        for log in [log for partition, log in broker.logs.logs.items() if partition.topic == name]:
+        for log in broker.logs.logs_of(name):
             log.update_config(parsed)
 
     def forget_topic(self, name: str) -> None:

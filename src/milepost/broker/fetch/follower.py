@@ -36,7 +36,6 @@ from milepost.broker.fetch.partition_read import (
 )
 from milepost.broker.fetch.replica_id import broker_epoch_of, refuse_follower, replica_id_of
 from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
-from milepost.broker.slices import at_once
 from milepost.clock import Clock
 from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.log.cached_position import CachedPosition
@@ -49,6 +48,7 @@ from milepost.replica.purgatory import start_key
 from milepost.replica.remote_replica import RemoteReplica
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.segment.file_records import FileSlice
+from milepost.work import at_once
 
 
 class LeaderBroker(FetchBroker, Protocol):

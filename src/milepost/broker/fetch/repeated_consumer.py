@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from milepost.broker.fetch.consumer import ConsumerFetch
 from milepost.broker.fetch.partition_read import FetchPartition, Result, offsets_of
 from milepost.broker.fetch.session_cache import Answer, Session, responding
-from milepost.broker.slices import at_once
 from milepost.log.reading import Isolation
 from milepost.protocol.consumer_fetch_frames import (
     NO_SESSION,
@@ -33,6 +32,7 @@ from milepost.protocol.consumer_fetch_frames import (
     OtherFrame,
 )
 from milepost.protocol.messages import FetchRequest
+from milepost.work import at_once
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context

@@ -16,10 +16,10 @@ from milepost.broker.fetch.follower import FollowerFetch, LeaderBroker
 from milepost.broker.fetch.interfaces import FetchContext
 from milepost.broker.fetch.partition_read import FetchPartition, Result, is_diverging, offsets_of
 from milepost.broker.fetch.session_cache import Session
-from milepost.broker.slices import at_once
 from milepost.loop import Timer
 from milepost.protocol.follower_fetch_frames import SINCE, FetchAnswerFrame, FetchFrame
 from milepost.protocol.messages import FetchRequest
+from milepost.work import at_once
 
 if TYPE_CHECKING:
     from milepost.net.request import Request

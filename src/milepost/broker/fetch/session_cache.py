@@ -25,11 +25,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from milepost.broker.fetch.partition_read import BY_ID_SINCE, FetchPartition, Result, empty, is_diverging, offsets_of
-from milepost.broker.slices import Work, at_once
+from milepost.broker.slices import Work
 from milepost.clock import Clock
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.work import at_once
 
 Make: TypeAlias = Callable[[FetchRequest.Topic, FetchRequest.Topic.Partition, int], FetchPartition]
 Key = tuple[str, bytes, int]

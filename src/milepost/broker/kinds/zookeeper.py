@@ -23,6 +23,7 @@ from milepost.broker.internal_topics.coordinator_log import offsets_topic, trans
 from milepost.broker.internal_topics.coordinators import Coordinators
 from milepost.broker.internal_topics.marker_sender import MarkerSender
 from milepost.broker.runtime import MakeRuntime, sockets
+from milepost.broker.slices import Work
 from milepost.broker.topology import zookeeper
 from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
 from milepost.cluster.controlled_shutdown import ControlledShutdown
@@ -56,6 +57,7 @@ from milepost.replica.metadata import Endpoint
 from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.topic_partition import TopicPartition
+from milepost.work import Turn
 
 logger = logging.getLogger("milepost.broker")
 
@@ -117,6 +119,7 @@ class ZooKeeperBroker(Broker):
                 lambda: self.config.replica_lag_time_max_ms,
                 lambda: self.member.broker_epoch,
             )
+            self.turn_of_controller = Turn()
             self.producer_ids = ProducerIdBlocks(self.member, self.controller_channel, self.versions)
             self.controlled_shutdown = ControlledShutdown(self.member, self.controller_channel, self.versions, loop)
             self.topics = ZooKeeperTopics(self)
@@ -207,10 +210,10 @@ class ZooKeeperBroker(Broker):
         controller = self.member.controller if self.member.is_controller else None
         return controller if controller is not None and controller.is_ready else None
 
-    def take_metadata(self, request: UpdateMetadataRequest) -> None:
+    def taking_metadata(self, request: UpdateMetadataRequest) -> Work[None]:
         """An UpdateMetadata that is not old."""
         before = self.cluster.brokers
-        deleted = self.cluster.update(request)
+        deleted = yield from self.cluster.updating(request)
         for broker_id in before.keys() - self.cluster.brokers.keys():
             self.peers.forget(broker_id)
         self.fetchers.leaders_changed()

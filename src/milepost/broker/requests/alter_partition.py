@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from milepost.broker.slices import Work, called_back
 from milepost.cluster.controller.isr_changes import Proposal, Verdict
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
@@ -16,38 +17,49 @@ if TYPE_CHECKING:
     from milepost.cluster.controller.controller import Controller
 
 IDS_SINCE, EPOCHS_SINCE = 2, 3
+Asked = AlterPartitionRequest.Topic
 Topic = AlterPartitionResponse.Topic
 
 
-def handle(request: AlterPartitionRequest, context: Context, broker: ClusterParts) -> AlterPartitionResponse | None:
+def handle(request: AlterPartitionRequest, context: Context, broker: ClusterParts) -> Work[AlterPartitionResponse]:
     controller = broker.controller
     if controller is None:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if request.broker_id not in controller.context.brokers or not context.speaks_for(request.broker_id):
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    names = [(topic, topic.topic_name or name_of(topic.topic_id, broker, controller)) for topic in request.topics]
-    proposals = {
-        TopicPartition(name, part.partition_index): proposal(part, context.version)
-        for topic, name in names
-        if name is not None
-        for part in topic.partitions
-    }
+    names = yield from named(request, broker, controller)
+    proposals = {}
+    for topic, name in names:
+        for part in topic.partitions:
+            if name is not None:
+                proposals[TopicPartition(name, part.partition_index)] = proposal(part, context.version)
+            yield
 
-    def answered(error: int, verdicts: dict[TopicPartition, Verdict]) -> None:
-        topics = [] if error else [answer_topic(topic, name, verdicts) for topic, name in names]
-        context.answer(AlterPartitionResponse(error_code=error, topics=topics))
+    def ask(done: Callable[[tuple[int, dict[TopicPartition, Verdict]]], None]) -> None:
+        controller.alter_partition(
+            request.broker_id, request.broker_epoch, proposals, context.version, lambda *judged: done(judged)
+        )
 
-    controller.alter_partition(request.broker_id, request.broker_epoch, proposals, context.version, answered)
-    return None
+    error, verdicts = yield from called_back(ask)
+    topics = []
+    for topic, name in [] if error else names:
+        topics.append((yield from answering_topic(topic, name, verdicts)))
+    return AlterPartitionResponse(error_code=error, topics=topics)
 
 
-def name_of(topic_id: bytes, broker: ClusterParts, controller: Controller) -> str | None:
-    """A leader may ask before the controller has told itself of a new topic."""
-    found = broker.cluster.name_of(topic_id)
-    if found is not None:
-        return found
-    requests = controller.parts.requests
-    return next((topic for topic in controller.context.topic_ids if requests.topic_id(topic) == topic_id), None)
+def named(request: AlterPartitionRequest, broker: ClusterParts, controller: Controller) -> Work[list[tuple[Asked, str | None]]]:
+    """The topics with their names. A leader may ask before the controller has told itself of a new topic."""
+    names = []
+    of_controller: dict[bytes, str] = {}
+    for topic in request.topics:
+        name = topic.topic_name or broker.cluster.name_of(topic.topic_id)
+        if name is None and not of_controller:
+            for known in list(controller.context.topic_ids):
+                of_controller[controller.parts.requests.topic_id(known)] = known
+                yield
+        names.append((topic, name or of_controller.get(bytes(topic.topic_id))))
+        yield
+    return names
 
 
 def proposal(part: AlterPartitionRequest.Topic.Partition, version: int) -> Proposal:
@@ -58,18 +70,14 @@ def proposal(part: AlterPartitionRequest.Topic.Partition, version: int) -> Propo
     return Proposal(part.leader_epoch, tuple(isr), part.partition_epoch, part.leader_recovery_state == 1, tuple(epochs))
 
 
-def answer_topic(topic: AlterPartitionRequest.Topic, name: str | None, verdicts: Mapping[TopicPartition, Verdict]) -> Topic:
+def answering_topic(topic: Asked, name: str | None, verdicts: Mapping[TopicPartition, Verdict]) -> Work[Topic]:
     unknown = Verdict(ErrorCode.UNKNOWN_TOPIC_ID)
-    return Topic(
-        topic_name=topic.topic_name,
-        topic_id=topic.topic_id,
-        partitions=[
-            answer_partition(
-                part.partition_index, unknown if name is None else verdicts[TopicPartition(name, part.partition_index)]
-            )
-            for part in topic.partitions
-        ],
-    )
+    answered = Topic(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[])
+    for part in topic.partitions:
+        verdict = unknown if name is None else verdicts[TopicPartition(name, part.partition_index)]
+        answered.partitions.append(answer_partition(part.partition_index, verdict))
+        yield
+    return answered
 
 
 def answer_partition(number: int, verdict: Verdict) -> Topic.Partition:

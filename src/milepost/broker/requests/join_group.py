@@ -9,8 +9,9 @@ from milepost.protocol.messages import JoinGroupRequest
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
+    from milepost.coordinator.interfaces import Work
 
 
-def handle(request: JoinGroupRequest, context: Context) -> None:
+def handle(request: JoinGroupRequest, context: Context) -> Work[None] | None:
     client = Client(context.client_id, context.client_host)
-    context.broker.groups.join(request, context.version, client, context.answer)
+    return context.broker.groups.join(request, context.version, client, context.answer)

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from milepost.broker.slices import Turn, Work
+from milepost.broker.slices import Work
 from milepost.broker.topic_errors import InvalidReplicaAssignment, InvalidReplicationFactor, UnknownTopic, colliding
 from milepost.broker.topic_requests import ensure_new_topic, repeated
 from milepost.broker.topology.protocols import DEFAULT, Failures, Growth, NewTopic, Outcome, Reassignment, Replicas
@@ -25,6 +25,7 @@ from milepost.config.topic import LogConfig
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
 from milepost.topic_partition import TopicPartition
+from milepost.work import Turn
 
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts

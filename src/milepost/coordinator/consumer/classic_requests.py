@@ -25,11 +25,10 @@ from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_member import ConsumerMember, MemberState, Partitions, as_newcomer
 from milepost.coordinator.consumer.consumer_membership import ConsumerMembership
 from milepost.coordinator.group.migration import assignment_bytes, classic_metadata, protocols_of, subscription_in, with_ids
-from milepost.coordinator.interfaces import Client
+from milepost.coordinator.interfaces import Work
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import (
     HeartbeatRequest,
-    JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -37,6 +36,7 @@ from milepost.protocol.messages import (
     SyncGroupResponse,
 )
 from milepost.record.internal_topics.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolSubscription
+from milepost.work import at_once
 
 
 class ClassicRequests:
@@ -46,16 +46,9 @@ class ClassicRequests:
 
     # Joining.
 
-    def join(
-        self,
-        group: ConsumerGroup,
-        request: JoinGroupRequest,
-        version: int,
-        client: Client,
-        answer: Callable[[JoinGroupResponse], None],
-    ) -> None:
-        join = Join.of(request, version, client, answer)
-        subscription = subscription_in(join.protocols)
+    def joining(self, group: ConsumerGroup, join: Join, version: int) -> Work[bool]:
+        """Whether it is done: prepared in pieces, as a heartbeat, and for nothing if the group is another one by then."""
+        client, subscription = join.client, subscription_in(join.protocols)
         known, error = self._find(group, join)
         if join.protocol_type != PROTOCOL_TYPE or subscription is None or not shares_protocol(group, join, known):
             error = error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -63,16 +56,17 @@ class ClassicRequests:
             error = error or ErrorCode.GROUP_MAX_SIZE_REACHED
         if error:
             self._refuse(join, error)
-            return
+            return True
         assert subscription is not None
         if not join.member_id and join.instance_id is None and version >= 4:
             self._refuse(join, ErrorCode.MEMBER_ID_REQUIRED, f"{client.client_id}-{self.runtime.new_id()}")
-            return
-        self._admit(group, join, known, subscription)
+            return True
+        return (yield from self._admitting(group, join, known, subscription))
 
     def _refuse(self, join: Join, error_code: int, member_id: str | None = None) -> None:
         response = JoinGroupResponse(error_code=error_code, member_id=join.member_id if member_id is None else member_id)
-        self.runtime.outbox.put(join.answer, response)
+        with self.runtime.outbox:
+            self.runtime.outbox.put(join.answer, response)
 
     def _find(self, group: ConsumerGroup, join: Join) -> tuple[ConsumerMember | None, int]:
         """The member that joins again, or whose place is taken."""
@@ -85,9 +79,9 @@ class ClassicRequests:
             return None, ErrorCode.UNKNOWN_MEMBER_ID
         return known, ErrorCode.NONE
 
-    def _admit(
+    def _admitting(
         self, group: ConsumerGroup, join: Join, known: ConsumerMember | None, subscription: ConsumerProtocolSubscription
-    ) -> None:
+    ) -> Work[bool]:
         member_id = (
             join.member_id or f"{join.client.client_id if join.instance_id is None else join.instance_id}-{self.runtime.new_id()}"
         )
@@ -109,11 +103,8 @@ class ClassicRequests:
         )
         owned = frozenset[tuple[bytes, int]]() if is_taking_over else self._owned(subscription, member)
         change = Change(group, self.runtime.now_ms())
-        self.membership.take_in(change, known, member)
-        stepped = self.membership.step(change, member_id, owned)
-        self.membership.start_session(group, member_id)
-        self.membership.has_rejoined(group, member_id)
-        self.membership.expect_rejoin(group, stepped)
+        yield from self.membership.taking_in(change, known, member)
+        stepped = yield from self.membership.stepping(change, member_id, owned)
 
         def written(error_code: int) -> None:
             if error_code:
@@ -131,7 +122,14 @@ class ClassicRequests:
             if self.membership.has_only_classic_members(group):
                 self.membership.downgrade(group, (), lambda error_code: None)
 
-        self.membership.write(change, written)
+        with self.runtime.outbox:
+            if change.is_stale:
+                return False
+            self.membership.commit(change, known, stepped)
+            self.membership.has_rejoined(group, member_id)
+            self.membership.expect_rejoin(group, stepped)
+            self.membership.write(change, written)
+        return True
 
     def _owned(self, subscription: ConsumerProtocolSubscription, member: ConsumerMember) -> Partitions:
         """What it owned in another generation it has lost, and knows it."""
@@ -191,7 +189,7 @@ class ClassicRequests:
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         missing = group.target_of(member.member_id) - member.assigned
-        return all(group.holder(partition) in (None, member.member_id) for partition in missing)
+        return at_once(group.free(missing, member.member_id)) == missing
 
     def leave(self, group: ConsumerGroup, leavers: Sequence[LeaveGroupRequest.Member]) -> list[LeaveGroupResponse.Member]:
         """Admins remove members this way, of whatever protocol."""

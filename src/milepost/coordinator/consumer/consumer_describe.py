@@ -5,7 +5,8 @@ A group that is not there, or is of the classic protocol, is 69. Topics that are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, by_topic
@@ -18,6 +19,7 @@ from milepost.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGro
 
 Described = ConsumerGroupDescribeResponse.Group
 Member = ConsumerGroupDescribeResponse.Group.Member
+Named = TypeVar("Named")
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
@@ -54,12 +56,14 @@ def describing(group: ConsumerGroup, cluster: ClusterTopics, assignors: Sequence
     )
     targets = dict(group.targets)
     for member_id, member in sorted(group.members.items()):
-        described.members.append(describe_member(member, targets.get(member_id, NOTHING), cluster))
+        described.members.append((yield from describing_member(member, targets.get(member_id, NOTHING), cluster)))
         yield
     return described
 
 
-def describe_member(member: ConsumerMember, target: Partitions, cluster: ClusterTopics) -> Member:
+def describing_member(member: ConsumerMember, target: Partitions, cluster: ClusterTopics) -> Work[Member]:
+    assigned = yield from named(member.assigned, cluster, Member.Assignment.TopicPartition)
+    wanted = yield from named(target, cluster, Member.TargetAssignment.TopicPartition)
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -69,22 +73,17 @@ def describe_member(member: ConsumerMember, target: Partitions, cluster: Cluster
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.topic_regex or None,
-        assignment=Member.Assignment(
-            topic_partitions=[
-                Member.Assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=partitions)
-                for topic_id, name, partitions in named(member.assigned, cluster)
-            ]
-        ),
-        target_assignment=Member.TargetAssignment(
-            topic_partitions=[
-                Member.TargetAssignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=partitions)
-                for topic_id, name, partitions in named(target, cluster)
-            ]
-        ),
+        assignment=Member.Assignment(topic_partitions=assigned),
+        target_assignment=Member.TargetAssignment(topic_partitions=wanted),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def named(partitions: Partitions, cluster: ClusterTopics) -> list[tuple[bytes, str, list[int]]]:
-    found = ((topic_id, cluster.topic_by_id(topic_id), numbers) for topic_id, numbers in by_topic(partitions).items())
-    return [(topic_id, topic.name, numbers) for topic_id, topic, numbers in found if topic is not None]
+def named(partitions: Partitions, cluster: ClusterTopics, made: Callable[..., Named]) -> Work[list[Named]]:
+    topics = []
+    for topic_id, numbers in (yield from by_topic(partitions)).items():
+        topic = cluster.topic_by_id(topic_id)
+        if topic is not None:
+            topics.append(made(topic_id=topic_id, topic_name=topic.name, partitions=numbers))
+        yield
+    return topics

@@ -10,7 +10,9 @@
 The state is what the records in the log say, and nothing else: `apply` takes them in one by one, the ones we write as well as the ones
 we read when we start. A record may come before another it refers to, since compaction keeps only the last of each key.
 
-A `Snapshot` is for taking back what could not be written.
+A change is made on a `draft`, in pieces, and the group becomes what the draft is in one. So its members, targets and patterns are never
+changed where they are, and a `Snapshot` for taking back what could not be written is only a look at them. A group that is loaded has no
+such onlookers, and takes its records in place.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, TopicIdPartition, as_newcomer
-from milepost.coordinator.consumer.consumer_records import partitions_in, record, state_in
+from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, as_newcomer
+from milepost.coordinator.consumer.consumer_records import partitions_in, state_in, tombstone
 from milepost.coordinator.consumer.shared_sets import shared
-from milepost.coordinator.interfaces import PendingAnswer
+from milepost.coordinator.interfaces import PendingAnswer, Work
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode
 from milepost.record.internal_topics.classic_records import OffsetCommitValue
@@ -43,6 +45,7 @@ from milepost.record.internal_topics.consumer_group_records import (
 )
 from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
+from milepost.work import at_once, pieces
 
 FIRST_COMMIT_VERSION = 9
 """The first version of OffsetCommit that knows member epochs."""
@@ -57,6 +60,7 @@ class Snapshot:
     target_timestamp: int
     has_partition_metadata: bool
     members: dict[str, ConsumerMember]
+    static_members: dict[str, str]
     targets: dict[str, Partitions]
     regexes: dict[str, frozenset[str]]
 
@@ -68,7 +72,9 @@ class ConsumerGroup:
     def __init__(self, group_id: str):
         self.group_id = group_id
         self.revision = 0
-        """Rises with every record."""
+        """Rises with every record, and falls when records are taken back."""
+        self.state_count = 0
+        """Rises with every change, also back."""
         self.epoch = 1
         self.metadata_hash = 0
         self.target_epoch = 0
@@ -81,13 +87,19 @@ class ConsumerGroup:
         self.regexes: dict[str, frozenset[str]] = {}
         """The topics each regular expression stood for when we last looked."""
         self.is_dead = False
-        self.needs_refresh = True
-        """Topics may have changed since the epoch was last decided."""
+        self.topic_changes = 1
+        """How often topics have changed, as far as they may concern this group."""
+        self.refreshed = 0
+        """How often they had when the epoch was last decided."""
         self.needs_resolving = True
         """The same of what its patterns stand for."""
         self.is_resolving = False
         self.resolved: dict[str, frozenset[str]] = {}
         """What patterns were found to stand for since."""
+        self.believed: dict[str, frozenset[str]] = {}
+        """What of it a draft has taken in."""
+        self._is_shared = False
+        """A draft that still has the members, targets and patterns of its group."""
         self.sessions: dict[str, Timer] = {}
         self.revocations: dict[str, Timer] = {}
         self.rejoins: dict[str, Timer] = {}
@@ -95,13 +107,19 @@ class ConsumerGroup:
         self.writes_in_flight = 0
         self.after_writes: list[Callable[[int], None]] = []
         """Answers that tell of what is not in the log yet."""
-        self._holders: dict[TopicIdPartition, str] = {}
-        self._subscribed: Counter[str] | None = None
 
     # What the log says.
 
     def apply(self, key: Key, value: Value | None) -> None:
+        at_once(self.applying(key, value))
+
+    def applying(self, key: Key, value: Value | None) -> Work[None]:
         self.revision += 1
+        self.state_count += 1
+        if self._is_shared:  # most heartbeats change nothing, and copy nothing
+            self.members, self.static_members = dict(self.members), dict(self.static_members)
+            self.targets, self.regexes = dict(self.targets), dict(self.regexes)
+            self._is_shared = False
         if isinstance(key, ConsumerGroupMetadataKey):
             if isinstance(value, ConsumerGroupMetadataValue):
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
@@ -116,22 +134,18 @@ class ConsumerGroup:
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             self.targets.pop(key.member_id, None)
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                self.targets[key.member_id] = shared(partitions_in(value.topic_partitions))
+                self.targets[key.member_id] = shared((yield from partitions_in(value.topic_partitions)))
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            self._apply_assignment(key.member_id, value)
+            yield from self._applying_assignment(key.member_id, value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            self._subscribed = None
             self.regexes.pop(key.regular_expression, None)
             if isinstance(value, ConsumerGroupRegularExpressionValue):
                 self.regexes[key.regular_expression] = shared(frozenset(value.topics))
 
     def _apply_member(self, member_id: str, value: Value | None) -> None:
-        self._subscribed = None
         member = self.members.pop(member_id, None) if value is None else self.members.get(member_id)
-        if member is not None:
-            self._release(member)
-            if self.static_members.get(member.instance_id or "") == member_id:
-                del self.static_members[member.instance_id or ""]
+        if member is not None and self.static_members.get(member.instance_id or "") == member_id:
+            del self.static_members[member.instance_id or ""]
         if isinstance(value, ConsumerGroupMemberMetadataValue):
             self._set(
                 replace(
@@ -140,7 +154,7 @@ class ConsumerGroup:
                     rack_id=value.rack_id,
                     client_id=value.client_id,
                     client_host=value.client_host,
-                    topic_names=frozenset(value.subscribed_topic_names),
+                    topic_names=shared(frozenset(value.subscribed_topic_names)),
                     topic_regex=value.subscribed_topic_regex,
                     rebalance_timeout_ms=value.rebalance_timeout_ms,
                     server_assignor=value.server_assignor,
@@ -148,10 +162,8 @@ class ConsumerGroup:
                 )
             )
 
-    def _apply_assignment(self, member_id: str, value: Value | None) -> None:
+    def _applying_assignment(self, member_id: str, value: Value | None) -> Work[None]:
         member = self.members.get(member_id)
-        if member is not None:
-            self._release(member)
         if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
             self._set(
                 replace(
@@ -159,8 +171,8 @@ class ConsumerGroup:
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=state_in(value),
-                    assigned=shared(partitions_in(value.assigned_partitions)),
-                    pending_revocation=partitions_in(value.partitions_pending_revocation),
+                    assigned=shared((yield from partitions_in(value.assigned_partitions))),
+                    pending_revocation=(yield from partitions_in(value.partitions_pending_revocation)),
                 )
             )
         elif member is not None:
@@ -168,15 +180,28 @@ class ConsumerGroup:
 
     def _set(self, member: ConsumerMember) -> None:
         self.members[member.member_id] = member
-        for partition in member.held:
-            self._holders[partition] = member.member_id
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
-    def _release(self, member: ConsumerMember) -> None:
-        for partition in member.held:
-            if self._holders.get(partition) == member.member_id:
-                del self._holders[partition]
+    # Changes.
+
+    def draft(self) -> ConsumerGroup:
+        """The same group for a change under way: nobody else sees it."""
+        draft = ConsumerGroup(self.group_id)
+        draft._become(self.snapshot())
+        draft._is_shared = True
+        draft.topic_changes, draft.refreshed, draft.resolved = self.topic_changes, self.refreshed, dict(self.resolved)
+        return draft
+
+    def take(self, draft: ConsumerGroup) -> Snapshot:
+        """Become what a draft is; what the group was before."""
+        before = self.snapshot()
+        if not draft._is_shared:
+            self._become(draft.snapshot())
+        self.refreshed = draft.refreshed
+        # What was found meanwhile is for the next change.
+        self.resolved = {name: found for name, found in self.resolved.items() if draft.believed.get(name) is not found}
+        return before
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -186,36 +211,52 @@ class ConsumerGroup:
             self.target_epoch,
             self.target_timestamp,
             self.has_partition_metadata,
-            dict(self.members),
-            dict(self.targets),
-            dict(self.regexes),
+            self.members,
+            self.static_members,
+            self.targets,
+            self.regexes,
         )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Back to before a change, unless an earlier one was taken back already, and this with it."""
-        if snapshot.revision >= self.revision:
-            return
+        if snapshot.revision < self.revision:
+            self._become(snapshot)
+            self.topics_changed()
+
+    def _become(self, snapshot: Snapshot) -> None:
+        self.state_count += 1
         self.revision = snapshot.revision
         self.epoch, self.metadata_hash = snapshot.epoch, snapshot.metadata_hash
         self.target_epoch, self.target_timestamp = snapshot.target_epoch, snapshot.target_timestamp
         self.has_partition_metadata = snapshot.has_partition_metadata
-        self.targets, self.regexes = dict(snapshot.targets), dict(snapshot.regexes)
-        self.members, self.static_members, self._holders, self._subscribed = {}, {}, {}, None
-        for member in snapshot.members.values():
-            self._set(member)
-        self.topics_changed()
+        self.members, self.static_members = snapshot.members, snapshot.static_members
+        self.targets, self.regexes = snapshot.targets, snapshot.regexes
 
     # Members and topics.
 
     def topics_changed(self) -> None:
-        self.needs_refresh = self.needs_resolving = True
+        self.topic_changes += 1
+        self.needs_resolving = True
+
+    @property
+    def needs_refresh(self) -> bool:
+        """Topics may have changed since the epoch was last decided."""
+        return self.refreshed != self.topic_changes
 
     @property
     def patterns(self) -> set[str]:
         return {member.topic_regex for member in self.members.values() if member.topic_regex}
 
-    def holder(self, partition: TopicIdPartition) -> str | None:
-        return self._holders.get(partition)
+    def free(self, partitions: Partitions, member_id: str) -> Work[Partitions]:
+        """Those of the partitions that no other member holds."""
+        for piece in pieces(self.members.values() if partitions else ()):
+            for member in piece:
+                if member.member_id != member_id:
+                    for held in (member.assigned, member.pending_revocation):
+                        if not partitions.isdisjoint(held):
+                            partitions -= held
+            yield
+        return partitions
 
     def target_of(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NOTHING)
@@ -225,11 +266,14 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     @property
-    def subscribed_topics(self) -> Counter[str]:
-        """Names of topics, and how many members subscribe to each."""
-        if self._subscribed is None:
-            self._subscribed = Counter(name for member in self.members.values() for name in self.topics_of(member))
-        return self._subscribed
+    def subscriptions(self) -> set[frozenset[str]]:
+        """The different sets of topics that members subscribe to, by names or by patterns."""
+        return {
+            names
+            for member in self.members.values()
+            for names in (member.topic_names, self.regexes.get(member.topic_regex or ""))
+            if names
+        }
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         return member.topic_names | self.regexes.get(member.topic_regex or "", frozenset())
@@ -297,7 +341,7 @@ class ConsumerGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND if self.is_dead else ErrorCode.NONE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.subscribed_topics
+        return any(topic in names for names in self.subscriptions)
 
     def retention_start(self, commit: OffsetCommitValue) -> int | None:
         return commit.commit_timestamp
@@ -316,7 +360,7 @@ class ConsumerGroup:
         if self.has_partition_metadata:
             keys.append(ConsumerGroupPartitionMetadataKey(self.group_id))
         keys.append(ConsumerGroupMetadataKey(self.group_id))
-        return [record(key, None, timestamp) for key in keys]
+        return [tombstone(key, timestamp) for key in keys]
 
     def close(self, error_code: int) -> list[PendingAnswer]:
         self.is_dead = True

@@ -24,10 +24,18 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
-from milepost.coordinator.consumer.consumer_member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember, Partitions, as_newcomer
-from milepost.coordinator.interfaces import Client
+from milepost.coordinator.consumer.consumer_member import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    Partitions,
+    TopicIdPartition,
+    as_newcomer,
+)
+from milepost.coordinator.interfaces import Client, Work
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import ConsumerGroupHeartbeatRequest
+from milepost.work import pieces
 
 CLIENT_MAKES_MEMBER_ID = 1
 """The first version in which the client makes its member id."""
@@ -90,10 +98,16 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     return request.member_epoch == 0 or is_complete
 
 
-def owned_in(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
+def owned_in(request: ConsumerGroupHeartbeatRequest) -> Work[Partitions | None]:
     if request.topic_partitions is None:
         return None
-    return frozenset((bytes(topic.topic_id), partition) for topic in request.topic_partitions for partition in topic.partitions)
+    owned: set[TopicIdPartition] = set()
+    for piece in pieces(
+        (bytes(topic.topic_id), partition) for topic in request.topic_partitions for partition in topic.partitions
+    ):
+        owned.update(piece)
+        yield
+    return frozenset(owned)
 
 
 def find_member(

@@ -15,7 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from milepost.coordinator.interfaces import Work
 from milepost.record.internal_topics.consumer_group_records import ClassicMemberMetadata
+from milepost.work import pieces
 
 TopicIdPartition = tuple[bytes, int]
 Partitions = frozenset[TopicIdPartition]
@@ -56,9 +58,9 @@ class ConsumerMember:
         return self.epoch == STATIC_LEAVE_EPOCH
 
     @property
-    def held(self) -> Partitions:
-        """What nobody else may have: it works on these, or has not said that it stopped."""
-        return self.assigned | self.pending_revocation
+    def standing(self) -> tuple[int, MemberState, Partitions, Partitions]:
+        """How far it has come: what a step changes."""
+        return (self.epoch, self.state, self.assigned, self.pending_revocation)
 
     def having(self, assigned: Partitions) -> ConsumerMember:
         return replace(self, assigned=assigned)
@@ -72,9 +74,15 @@ def as_newcomer(member: ConsumerMember, assigned: Partitions) -> ConsumerMember:
     return replace(member, epoch=0, previous_epoch=0, state=MemberState.STABLE, assigned=assigned, pending_revocation=NOTHING)
 
 
-def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
+def by_topic(partitions: Iterable[TopicIdPartition]) -> Work[dict[bytes, list[int]]]:
     """In the order of requests, answers and records: topics and partitions rise."""
     topics: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        topics.setdefault(topic_id, []).append(partition)
-    return topics
+    for piece in pieces(partitions):
+        for topic_id, partition in piece:
+            topics.setdefault(topic_id, []).append(partition)
+        yield
+    in_order: dict[bytes, list[int]] = {}
+    for topic_id in sorted(topics):
+        in_order[topic_id] = sorted(topics[topic_id])
+        yield
+    return in_order

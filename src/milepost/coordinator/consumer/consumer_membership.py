@@ -27,8 +27,10 @@ from milepost.coordinator.consumer.reconciliation import next_step
 from milepost.coordinator.group.group_registry import Registry
 from milepost.coordinator.group.migration import classic_group_from
 from milepost.coordinator.group.runtime import logger
+from milepost.coordinator.interfaces import Work
 from milepost.loop import Timer
 from milepost.protocol.error_codes import ErrorCode, error_name
+from milepost.work import at_once
 
 
 class ConsumerMembership:
@@ -57,32 +59,41 @@ class ConsumerMembership:
 
     # Members.
 
-    def take_in(self, change: Change, known: ConsumerMember | None, member: ConsumerMember) -> None:
+    def taking_in(self, change: Change, known: ConsumerMember | None, member: ConsumerMember) -> Work[None]:
         """Who the member is and what it wants; a new epoch if need be, and new targets if it is time."""
         if known is not None and known.member_id != member.member_id:
-            self.stop_timers(change.group, known.member_id)
-            change.replace_static(known, member)
+            yield from change.replace_static(known, member)
         elif known is not None and known.is_away:
-            change.member(member)
-            change.assignment(member)
+            yield from change.member(member)
+            yield from change.assignment(member)
         elif known != member:
-            change.member(member)
+            yield from change.member(member)
         has_changed = known is None or (known.topic_names, known.topic_regex) != (member.topic_names, member.topic_regex)
-        consumer_targets.decide_epoch(change, self.cluster, has_changed=has_changed)
+        yield from consumer_targets.decide_epoch(change, self.cluster, has_changed=has_changed)
         interval_ms = self.settings_of(change.group.group_id).assignment_interval_ms
-        consumer_targets.assign(change, self.cluster, self.settings.assignors, interval_ms)
+        yield from consumer_targets.assign(change, self.cluster, self.settings.assignors, interval_ms)
 
-    def step(self, change: Change, member_id: str, owned: Partitions | None) -> ConsumerMember:
+    def stepping(self, change: Change, member_id: str, owned: Partitions | None) -> Work[ConsumerMember]:
         """One step towards the target."""
-        group = change.group
+        group = change.draft
         member = group.members[member_id]
-        target = consumer_targets.target_in_force(group, member, self.cluster)
-        stepped = next_step(member, group.target_epoch, target, owned, group.holder)
+        target = yield from consumer_targets.target_in_force(group, member, self.cluster)
+        stepped = yield from next_step(member, group.target_epoch, target, owned, group.free)
         if stepped != member:
-            change.assignment(stepped)
-            stop(group.revocations, member_id)
-            self._watch_revocation(group, stepped)
+            yield from change.assignment(stepped)
         return stepped
+
+    def commit(self, change: Change, known: ConsumerMember | None, stepped: ConsumerMember) -> None:
+        """What was prepared for this member is so from now on, timers too."""
+        group = change.group
+        before = group.members.get(stepped.member_id)
+        change.commit()
+        if known is not None and known.member_id != stepped.member_id:
+            self.stop_timers(group, known.member_id)
+        if before is None or before.standing != stepped.standing:
+            stop(group.revocations, stepped.member_id)
+            self._watch_revocation(group, stepped)
+        self.start_session(group, stepped.member_id)
 
     def remove(
         self,
@@ -101,8 +112,9 @@ class ConsumerMembership:
             return
         change = Change(group, self.runtime.now_ms())
         for member_id in gone:
-            change.remove(member_id)
-        consumer_targets.decide_epoch(change, self.cluster, has_changed=True)
+            at_once(change.remove(member_id))
+        at_once(consumer_targets.decide_epoch(change, self.cluster, has_changed=True))
+        change.commit()
 
         def written(error_code: int) -> None:
             if error_code:
@@ -198,7 +210,7 @@ class ConsumerMembership:
     # The log.
 
     def write(self, change: Change, done: Callable[[int], None]) -> None:
-        """`done` when the change is in the log, and with it everything the answer tells of."""
+        """Of what was committed. `done` when the change is in the log, and with it everything the answer tells of."""
         group = change.group
         if not change.records:
             if group.writes_in_flight:

@@ -16,9 +16,10 @@ the other. Assignment epochs of single partitions (4.2) are read past and not wr
 from __future__ import annotations
 
 import uuid
-from functools import lru_cache
+from typing import TypeVar
 
 from milepost.coordinator.consumer.consumer_member import ConsumerMember, MemberState, Partitions, by_topic
+from milepost.coordinator.interfaces import Work
 from milepost.record.internal_topics import consumer_offsets
 from milepost.record.internal_topics.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -29,12 +30,18 @@ from milepost.record.internal_topics.consumer_group_records import (
 )
 from milepost.record.internal_topics.consumer_offsets import Key, Value
 from milepost.record.records import Record
+from milepost.work import pieces
+
+Stored = TypeVar("Stored", TargetPartitions, OwnedPartitions)
 
 
-def record(key: Key, value: Value | None, timestamp: int) -> Record:
-    return Record(
-        timestamp=timestamp, key=consumer_offsets.encode(key), value=None if value is None else consumer_offsets.encode(value)
-    )
+def recording(key: Key, value: Value | None, timestamp: int) -> Work[Record]:
+    encoded = None if value is None else (yield from consumer_offsets.encoding(value))
+    return Record(timestamp=timestamp, key=consumer_offsets.encode(key), value=encoded)
+
+
+def tombstone(key: Key, timestamp: int) -> Record:
+    return Record(timestamp=timestamp, key=consumer_offsets.encode(key), value=None)
 
 
 def member_value(member: ConsumerMember) -> ConsumerGroupMemberMetadataValue:
@@ -51,37 +58,38 @@ def member_value(member: ConsumerMember) -> ConsumerGroupMemberMetadataValue:
     )
 
 
-def target_value(target: Partitions) -> ConsumerGroupTargetAssignmentMemberValue:
-    return ConsumerGroupTargetAssignmentMemberValue(
-        topic_partitions=tuple(
-            TargetPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in stored_by_topic(target)
-        )
-    )
+def target_value(target: Partitions) -> Work[ConsumerGroupTargetAssignmentMemberValue]:
+    topics = yield from stored_by_topic(target, TargetPartitions)
+    return ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics)
 
 
-def current_value(member: ConsumerMember) -> ConsumerGroupCurrentMemberAssignmentValue:
+def current_value(member: ConsumerMember) -> Work[ConsumerGroupCurrentMemberAssignmentValue]:
+    assigned = yield from stored_by_topic(member.assigned, OwnedPartitions)
+    pending = yield from stored_by_topic(member.pending_revocation, OwnedPartitions)
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
-        assigned_partitions=owned_partitions(member.assigned),
-        partitions_pending_revocation=owned_partitions(member.pending_revocation),
+        assigned_partitions=assigned,
+        partitions_pending_revocation=pending,
     )
 
 
-def owned_partitions(partitions: Partitions) -> tuple[OwnedPartitions, ...]:
-    return tuple(OwnedPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in stored_by_topic(partitions))
+def stored_by_topic(partitions: Partitions, stored: type[Stored]) -> Work[tuple[Stored, ...]]:
+    topics = []
+    for piece in pieces((yield from by_topic(partitions)).items()):
+        topics += [stored(topic_id=uuid.UUID(bytes=topic_id), partitions=tuple(numbers)) for topic_id, numbers in piece]
+        yield
+    return tuple(topics)
 
 
-@lru_cache(maxsize=4)
-def stored_by_topic(partitions: Partitions) -> list[tuple[uuid.UUID, tuple[int, ...]]]:
-    """A member's target and what is assigned to it are mostly the same, and stored one after the other."""
-    return [(uuid.UUID(bytes=topic_id), tuple(numbers)) for topic_id, numbers in by_topic(partitions).items()]
-
-
-def partitions_in(topics: tuple[OwnedPartitions, ...] | tuple[TargetPartitions, ...]) -> Partitions:
+def partitions_in(topics: tuple[OwnedPartitions, ...] | tuple[TargetPartitions, ...]) -> Work[Partitions]:
     by_id = ((topic.topic_id.bytes, topic.partitions) for topic in topics)
-    return frozenset((topic_id, partition) for topic_id, partitions in by_id for partition in partitions)
+    found: set[tuple[bytes, int]] = set()
+    for piece in pieces((topic_id, partition) for topic_id, partitions in by_id for partition in partitions):
+        found.update(piece)
+        yield
+    return frozenset(found)
 
 
 def state_in(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:

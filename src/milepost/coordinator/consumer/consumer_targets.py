@@ -15,16 +15,17 @@ Topics that do not exist are no error: they are waited for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from milepost.coordinator.consumer.assignors import ASSIGNORS, Subscriber
 from milepost.coordinator.consumer.consumer_change import Change
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
-from milepost.coordinator.consumer.consumer_member import ConsumerMember, Partitions
+from milepost.coordinator.consumer.consumer_member import ConsumerMember, Partitions, TopicIdPartition
 from milepost.coordinator.group.runtime import logger
 from milepost.coordinator.interfaces import Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
+from milepost.work import pieces
 
 
 class Topic(Protocol):
@@ -53,19 +54,29 @@ class PatternTopics(Protocol):
     def resolving(self, pattern: str) -> Work[frozenset[str]]: ...
 
 
-def subscribed(group: ConsumerGroup, cluster: ClusterTopics) -> list[Topic]:
-    topics = cluster.topics
-    return [topics[name] for name in sorted(name for name in group.subscribed_topics if name in topics)]
+def subscribed(group: ConsumerGroup, cluster: ClusterTopics) -> Work[list[Topic]]:
+    """In the order of their names."""
+    names: set[str] = set()
+    for subscription in group.subscriptions:
+        names |= subscription
+        yield
+    found: list[Topic] = []
+    for piece in pieces(sorted(names)):
+        topics = cluster.topics
+        found += [topics[name] for name in piece if name in topics]
+        yield
+    return found
 
 
-def metadata_hash(topics: Iterable[Topic]) -> int:
-    """64 bits, signed; 0 for no topics."""
-    known = sorted((topic.name, topic.topic_id, topic.partitions) for topic in topics)
-    if not known:
+def metadata_hash(topics: Sequence[Topic]) -> Work[int]:
+    """Of topics in the order of their names: 64 bits, signed; 0 for no topics."""
+    if not topics:
         return 0
     digest = hashlib.blake2b(digest_size=8)
-    for name, topic_id, partitions in known:
-        digest.update(name.encode() + b"\0" + topic_id + partitions.to_bytes(4, "big"))
+    for piece in pieces(topics):
+        for topic in piece:
+            digest.update(topic.name.encode() + b"\0" + topic.topic_id + topic.partitions.to_bytes(4, "big"))
+        yield
     return int.from_bytes(digest.digest(), "big", signed=True)
 
 
@@ -90,28 +101,30 @@ def resolving_patterns(group: ConsumerGroup, topics: PatternTopics) -> Work[None
         group.is_resolving = False
 
 
-def refresh_regexes(change: Change) -> None:
+def refresh_regexes(change: Change) -> Work[None]:
     """Believe what was found for the patterns of the members, and forget those nobody uses."""
-    group = change.group
-    found, group.resolved = group.resolved, {}
+    group = change.draft
+    group.believed = found = group.resolved
+    group.resolved = {}
     used = group.patterns
     for pattern in sorted(used & found.keys()):
         if group.regexes.get(pattern) != found[pattern]:
-            change.regex(pattern, found[pattern])
+            yield from change.regex(pattern, found[pattern])
     for pattern in sorted(group.regexes.keys() - used):
-        change.regex(pattern, None)
+        yield from change.regex(pattern, None)
 
 
-def decide_epoch(change: Change, cluster: ClusterTopics, *, has_changed: bool) -> None:
+def decide_epoch(change: Change, cluster: ClusterTopics, *, has_changed: bool) -> Work[None]:
     """A new epoch if the group `has_changed`, or if its topics have."""
-    group = change.group
+    group = change.draft
     if not has_changed and not group.needs_refresh and not group.resolved:
         return
-    refresh_regexes(change)
-    found = metadata_hash(subscribed(group, cluster))
-    group.needs_refresh = False
+    yield from refresh_regexes(change)
+    topics = yield from subscribed(group, cluster)
+    found = yield from metadata_hash(topics)
+    group.refreshed = group.topic_changes
     if has_changed or found != group.metadata_hash:
-        change.next_epoch(found)
+        yield from change.next_epoch(found)
 
 
 def may_assign(group: ConsumerGroup, interval_ms: int, now_ms: int) -> bool:
@@ -124,36 +137,42 @@ def is_behind(group: ConsumerGroup, member: ConsumerMember, interval_ms: int, no
     return member.epoch < group.target_epoch or (member.epoch < group.epoch and may_assign(group, interval_ms, now_ms))
 
 
-def target_in_force(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterTopics) -> Partitions:
+def target_in_force(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterTopics) -> Work[Partitions]:
     """The member's target, less what it has unsubscribed from since targets were computed."""
     target = group.target_of(member.member_id)
     if group.target_epoch >= group.epoch:
         return target
-    found = {topic_id: cluster.topic_by_id(topic_id) for topic_id, _ in target}
     names = group.topics_of(member)
-    wanted = {topic_id for topic_id, topic in found.items() if topic is not None and topic.name in names}
-    return frozenset(partition for partition in target if partition[0] in wanted)
+    wanted: set[TopicIdPartition] = set()
+    for piece in pieces(target):
+        found = {topic_id: cluster.topic_by_id(topic_id) for topic_id, _ in piece}
+        ids = {topic_id for topic_id, topic in found.items() if topic is not None and topic.name in names}
+        wanted.update(partition for partition in piece if partition[0] in ids)
+        yield
+    return frozenset(wanted)
 
 
-def assign(change: Change, cluster: ClusterTopics, assignors: Sequence[str], interval_ms: int) -> None:
+def assign(change: Change, cluster: ClusterTopics, assignors: Sequence[str], interval_ms: int) -> Work[None]:
     """A target assignment for the group's epoch, if it is time."""
-    group = change.group
+    group = change.draft
     if group.target_epoch >= group.epoch or not may_assign(group, interval_ms, change.now_ms):
         return
-    topics = subscribed(group, cluster)
+    topics = yield from subscribed(group, cluster)
     ids = {topic.name: topic.topic_id for topic in topics}
     by_subscription: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}
     subscribers = []
-    for member in group.members.values():
+    for member in list(group.members.values()):
         subscription = (member.topic_names, member.topic_regex)
         if subscription not in by_subscription:
             by_subscription[subscription] = frozenset(ids[name] for name in group.topics_of(member) if name in ids)
         subscribers.append(
             Subscriber(member.member_id, member.instance_id, by_subscription[subscription], group.target_of(member.member_id))
         )
+        yield
     assignor = ASSIGNORS[group.preferred_assignor(assignors)]
-    targets = assignor(subscribers, {topic.topic_id: topic.partitions for topic in topics})
+    targets = yield from assignor(subscribers, {topic.topic_id: topic.partitions for topic in topics})
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
-            change.target(member_id, target)
-    change.target_epoch(change.now_ms)
+            yield from change.target(member_id, target)
+        yield
+    yield from change.target_epoch(change.now_ms)

@@ -27,7 +27,8 @@ PATTERNS_KEPT = 20
 class FoundTopics:
     def __init__(self, cluster: ClusterTopics):
         self._cluster = cluster
-        self._changes = 0
+        self.changes = 0
+        """How often topics have changed."""
         self._by_pattern: dict[str, Names] = {}
 
     def resolving(self, pattern: str) -> Work[Names]:
@@ -35,16 +36,16 @@ class FoundTopics:
         found = self._by_pattern.get(pattern)
         if found is not None:
             return found
-        changes = self._changes
+        changes = self.changes
         found = shared((yield from resolving(pattern, self._cluster.topics)))
-        if changes == self._changes:
+        if changes == self.changes:
             if len(self._by_pattern) >= PATTERNS_KEPT:
                 del self._by_pattern[next(iter(self._by_pattern))]
             self._by_pattern[pattern] = found
         return found
 
     def topics_changed(self) -> None:
-        self._changes += 1
+        self.changes += 1
         self._by_pattern.clear()
 
     def ensure_room(self, names: Names, groups: Iterable[object]) -> None:

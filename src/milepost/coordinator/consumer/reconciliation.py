@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, MemberState, Partitions, TopicIdPartition
+from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, MemberState, Partitions
+from milepost.coordinator.interfaces import Work
 
+Free = Callable[[Partitions, str], Work[Partitions]]
 STABLE, UNREVOKED, UNRELEASED = MemberState
 
 
@@ -31,16 +33,16 @@ def next_step(
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
-    holder: Callable[[TopicIdPartition], str | None],
-) -> ConsumerMember:
-    """`owned` is what the member says it owns, None when it does not say; `holder` knows who holds a partition."""
+    free: Free,
+) -> Work[ConsumerMember]:
+    """`owned` is what the member says it owns, None when it does not say; `free` knows which of some partitions no other member holds."""
     if member.state is UNREVOKED:
-        if owned is None or owned & member.pending_revocation:
+        if owned is None or not owned.isdisjoint(member.pending_revocation):
             return member
-        return look(member, min(member.epoch + 1, target_epoch), target_epoch, target, owned, holder)
+        return (yield from look(member, min(member.epoch + 1, target_epoch), target_epoch, target, owned, free))
     if member.has_reached(target_epoch) and member.assigned <= target:
         return member
-    return look(member, member.epoch, target_epoch, target, owned, holder)
+    return (yield from look(member, member.epoch, target_epoch, target, owned, free))
 
 
 def look(
@@ -49,15 +51,18 @@ def look(
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
-    holder: Callable[[TopicIdPartition], str | None],
-) -> ConsumerMember:
+    free: Free,
+) -> Work[ConsumerMember]:
     kept = member.assigned & target
+    yield
     surplus = member.assigned - target
-    if surplus and (owned is None or owned & surplus):
+    yield
+    if surplus and (owned is None or not owned.isdisjoint(surplus)):
         return moved(member, epoch, UNREVOKED, kept, surplus)
     wanted = target - kept
-    free = frozenset(partition for partition in wanted if holder(partition) in (None, member.member_id))
-    return moved(member, target_epoch, STABLE if free == wanted else UNRELEASED, kept | free, NOTHING)
+    yield
+    given = yield from free(wanted, member.member_id)
+    return moved(member, target_epoch, STABLE if len(given) == len(wanted) else UNRELEASED, kept | given, NOTHING)
 
 
 def moved(

@@ -136,7 +136,10 @@ class GroupCoordinator:
 
     # Members of the classic protocol.
 
-    def join(self, request: JoinGroupRequest, version: int, client: Client, answer: Callable[[JoinGroupResponse], None]) -> None:
+    def join(
+        self, request: JoinGroupRequest, version: int, client: Client, answer: Callable[[JoinGroupResponse], None]
+    ) -> Work[None] | None:
+        """What is left to do is returned: a group of the consumer protocol may have many topics."""
         with self.runtime.outbox:
             group = self.registry.get(request.group_id)
             error = self._refuse_join(request, group)
@@ -151,7 +154,8 @@ class GroupCoordinator:
                 self.registry.drop_unused(group)
             else:
                 assert self.consumer_groups is not None
-                self.consumer_groups.join_classic(request, version, client, answer)
+                return self.consumer_groups.join_classic(request, version, client, answer)
+        return None
 
     def _refuse_join(self, request: JoinGroupRequest, group: Group | None) -> int:
         error = self.registry.refusal(request.group_id)

@@ -19,6 +19,7 @@ from milepost.coordinator.consumer.consumer_change import Change
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
 from milepost.coordinator.consumer.consumer_member import NOTHING, ConsumerMember, Partitions, by_topic
 from milepost.coordinator.consumer.consumer_targets import ClusterTopics
+from milepost.coordinator.interfaces import Work
 from milepost.errors import InvalidRecord
 from milepost.record.internal_topics.consumer_group_records import (
     ClassicMemberMetadata,
@@ -34,6 +35,7 @@ from milepost.record.internal_topics.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartitions,
 )
+from milepost.work import at_once
 
 
 def subscription_in(protocols: Protocols) -> ConsumerProtocolSubscription | None:
@@ -71,7 +73,8 @@ def with_ids(topics: Iterable[TopicPartitions], cluster: ClusterTopics) -> Parti
 def assignment_bytes(member: ConsumerMember, cluster: ClusterTopics) -> bytes:
     """What a classic member has, as it wants to read it."""
     subscription = subscription_in(protocols_of(member))
-    named = ((cluster.topic_by_id(topic_id), partitions) for topic_id, partitions in by_topic(member.assigned).items())
+    by_id = at_once(by_topic(member.assigned))
+    named = ((cluster.topic_by_id(topic_id), partitions) for topic_id, partitions in by_id.items())
     return ASSIGNMENT.encode(
         ConsumerProtocolAssignment(
             assigned_partitions=tuple(
@@ -96,24 +99,32 @@ def upgrade_fault(group: ClassicGroup, max_size: int) -> str | None:
     return None
 
 
-def fill_from_classic(change: Change, classic: ClassicGroup, cluster: ClusterTopics) -> None:
+def filling_from_classic(change: Change, classic: ClassicGroup, cluster: ClusterTopics) -> Work[None]:
     """Write the members of a classic group into an empty consumer group, with all they have."""
-    group = change.group
-    epoch = max(classic.generation, group.epoch)
-    members = [consumer_member(member, epoch, cluster) for member in classic.members.values()]
+    epoch = max(classic.generation, change.draft.epoch)
+    members = []
+    for classic_member in list(classic.members.values()):
+        members.append(consumer_member(classic_member, epoch, cluster))
+        yield
     # A faulty assignor may have given a partition to two: here it can have one holder only.
     taken: set[tuple[bytes, int]] = set()
     for member in members:
-        change.member(member)
-    change.put(ConsumerGroupMetadataKey(group.group_id), ConsumerGroupMetadataValue(epoch=epoch))
+        yield from change.member(member)
+    yield from change.put(ConsumerGroupMetadataKey(change.group.group_id), ConsumerGroupMetadataValue(epoch=epoch))
     assigned = {}
     for member in members:
         assigned[member.member_id] = member.assigned - taken
         taken |= member.assigned
-        change.target(member.member_id, assigned[member.member_id])
-    change.target_epoch(0)  # as in Kafka: we did not compute them, so the first assignment here waits for nothing
+        yield from change.target(member.member_id, assigned[member.member_id])
+    yield from change.target_epoch(0)  # as in Kafka: we did not compute them, so the first assignment here waits for nothing
     for member in members:
-        change.assignment(member.having(assigned[member.member_id]))
+        yield from change.assignment(member.having(assigned[member.member_id]))
+
+
+def content_of(classic: ClassicGroup) -> list[object]:
+    """What an upgrade takes over: the same as long as nobody joins, leaves or is given anything."""
+    members = [(member.member_id, member.protocols, member.assignment) for member in classic.members.values()]
+    return [classic.state, classic.generation, members]
 
 
 def consumer_member(member: ClassicMember, epoch: int, cluster: ClusterTopics) -> ConsumerMember:

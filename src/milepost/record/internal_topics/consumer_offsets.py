@@ -10,6 +10,7 @@ offered.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from milepost.errors import InvalidArgument, InvalidRecord
@@ -71,12 +72,19 @@ def decode_value(key: Key, data: bytes | None) -> Value | None:
 
 
 def encode(record: Key | Value) -> bytes:
-    if isinstance(record, Unknown):
-        return record.data
+    return record.data if isinstance(record, Unknown) else layout_of(record).encode(record)
+
+
+def encoding(record: Value) -> Generator[None, None, bytes]:
+    """The same in pieces, of a value that may have thousands of topics."""
+    return record.data if isinstance(record, Unknown) else (yield from layout_of(record).encoding(record))
+
+
+def layout_of(record: Key | Value) -> Layout[Any]:
     layout = LAYOUTS.get(type(record))
     if layout is None:
         raise InvalidArgument(f"{type(record).__name__} is no key or value of __consumer_offsets")
-    return layout.encode(record)
+    return layout
 
 
 def describe_key(key: Key) -> str:

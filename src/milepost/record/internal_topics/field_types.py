@@ -11,6 +11,7 @@ import json
 import re
 import struct
 import uuid
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from milepost.codec.varint import write_unsigned_varint
@@ -28,6 +29,7 @@ from milepost.record.internal_topics.layout import (
     read_length,
     write_length,
 )
+from milepost.work import pieces
 
 # Takes each escape whole, so that the "u001f" behind an escaped backslash is not mistaken for one.
 ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
@@ -42,6 +44,14 @@ class Integer(FieldType):
 
     def write(self, out: bytearray, value: int, form: Form) -> None:
         out += pack(self.number_format, value)
+
+    def write_all(self, out: bytearray, values: Sequence[int]) -> None:
+        """A member's partitions of one topic may be ten thousand."""
+        letter = self.number_format.format[1:]
+        try:
+            out += struct.pack(f">{len(values)}{letter}", *values)
+        except struct.error as error:
+            raise InvalidArgument(f"one of {len(values)} numbers does not fit {self.number_format.size} bytes: {error}") from error
 
 
 class Uuid(FieldType):
@@ -129,9 +139,24 @@ class Array(Nullable):
         if value is None:
             return self.write_null(out, form, I32)
         write_length(out, len(value), form, I32)
-        for element in value:
-            self.element.write(out, element, form)
+        self._write_elements(out, value, form)
         return None
+
+    def writing(self, out: bytearray, value: tuple[Any, ...] | None, form: Form) -> Iterator[None]:
+        if value is None:
+            return self.write_null(out, form, I32)
+        write_length(out, len(value), form, I32)
+        for some in pieces(value):
+            self._write_elements(out, some, form)
+            yield
+        return None
+
+    def _write_elements(self, out: bytearray, elements: Sequence[Any], form: Form) -> None:
+        if isinstance(self.element, Integer):
+            self.element.write_all(out, elements)
+            return
+        for element in elements:
+            self.element.write(out, element, form)
 
     def render(self, value: tuple[Any, ...] | None, form: Form) -> list[Any] | None:
         return None if value is None else [self.element.render(element, form) for element in value]

@@ -26,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import MISSING, dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, dataclass_transform
 
@@ -112,6 +112,11 @@ class FieldType:
     def write(self, out: bytearray, value: Any, form: Form) -> None:
         raise NotImplementedError
 
+    def writing(self, out: bytearray, value: Any, form: Form) -> Iterator[None]:
+        """The same in pieces, for what may be long."""
+        self.write(out, value, form)
+        yield
+
     def render(self, value: Any, form: Form) -> Any:
         return value
 
@@ -181,6 +186,13 @@ class StructType(FieldType):
     def write(self, out: bytearray, value: Any, form: Form) -> None:
         for name, write in self._writers(form.version):
             write(out, getattr(value, name), form)
+        if form.flexible:
+            self._write_tags(out, value, form)
+
+    def writing(self, out: bytearray, value: Any, form: Form) -> Iterator[None]:
+        for field in self.positional:
+            if field.is_in(form.version):
+                yield from field.type.writing(out, getattr(value, field.name), form)
         if form.flexible:
             self._write_tags(out, value, form)
 
@@ -273,15 +285,24 @@ class Layout(Generic[T]):
         return self._read(reader, version)
 
     def encode(self, value: T) -> bytes:
+        out, form = self._begin(value)
+        self.body.write(out, value, form)
+        return bytes(out)
+
+    def encoding(self, value: T) -> Generator[None, None, bytes]:
+        """The same in pieces: arrays at the top may have thousands of elements."""
+        out, form = self._begin(value)
+        yield from self.body.writing(out, value, form)
+        return bytes(out)
+
+    def _begin(self, value: T) -> tuple[bytearray, Form]:
         version: int = getattr(value, self.version_name)
         if version not in self.versions:
             raise InvalidArgument(
                 f"{self.cls.__name__} has versions {self.versions[0]} to {self.versions[-1]}, not {version}:"
                 f" set {self.version_name} to one of them"
             )
-        out = bytearray(pack(I16, version))
-        self.body.write(out, value, self.form(version))
-        return bytes(out)
+        return bytearray(pack(I16, version)), self.form(version)
 
     def render(self, value: T) -> dict[str, Any]:
         return self.body.render(value, self.form(getattr(value, self.version_name)))
