@@ -11,6 +11,7 @@ from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
 from milepost.net.response_order import OrderedResponse, ResponseOrder
+from milepost.security.principal import ANONYMOUS, KafkaPrincipal
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Channel(FrameInput):
         "opened_at",
         "out_bytes",
         "pending_responses",
+        "principal",
         "processor",
         "reserved",
         "state",
@@ -105,8 +107,10 @@ class Channel(FrameInput):
         self._pass_began = self._turn_began = 0.0
         # Requests whose answers have not left yet.
         self.answered: list[Answered] = []
-        # Whatever the layer above remembers about a connection: client name, fetch session, principal.
+        # Whatever the layer above remembers about a connection: client name, fetch session.
         self.state: dict[str, Any] = {}
+        # Who the peer is; None until that is known, on a listener where it has to be.
+        self.principal: KafkaPrincipal | None = ANONYMOUS
         # Which broker of the cluster the peer has proven to be.
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.
