@@ -30,7 +30,7 @@ from milepost.protocol.messages import (
     UpdateMetadataRequest,
     WriteTxnMarkersRequest,
 )
-from milepost.protocol.scram import ScramClient
+from milepost.security.scram import ScramClient
 from tests.broker.talking import batch, produce_request
 from tests.broker.wire import Wire
 from tests.cluster.asking import in_sync, leaders, metadata, node, partitions_of, until, zookeeper_client

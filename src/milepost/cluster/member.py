@@ -212,7 +212,7 @@ class ClusterMember:
         for entity, configs in found.items():
             self.on_changed_settings(entity, configs)
         if len(read) < len(changes.entities):
-            self.cluster.client_quotas = yield from entity_configs.read_quotas()
+            self.cluster.take_clients(*(yield from entity_configs.read_clients()))
 
     def with_topic_settings(
         self, topics: set[str], then: Callable[[], object], failed: Callable[[], object], new: Set[str] = frozenset()
@@ -236,9 +236,9 @@ class ClusterMember:
         else:
             then()
 
-    def with_fresh_quotas(self, then: Callable[[], object]) -> None:
+    def with_fresh_clients(self, then: Callable[[], object]) -> None:
         def read() -> Steps[None]:
-            self.cluster.client_quotas = yield from entity_configs.read_quotas()
+            self.cluster.take_clients(*(yield from entity_configs.read_clients()))
 
         if self.is_registered:
             self._runner.run(read(), lambda _: then())

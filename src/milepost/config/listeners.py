@@ -2,7 +2,7 @@
 
     listeners                        NAME://HOST:PORT,…; no host means 127.0.0.1
     advertised.listeners             the same, for some or all of these names
-    listener.security.protocol.map   NAME:PROTOCOL,…; PLAINTEXT is the one that is served
+    listener.security.protocol.map   NAME:PROTOCOL,…
 
 Names are upper case, however they are written.
 """
@@ -16,7 +16,6 @@ from typing import NoReturn, Protocol
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
 
-SERVED = "PLAINTEXT"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ANYWHERE = ("0.0.0.0", "::")
 
@@ -54,23 +53,25 @@ def parse_listener(text: str, name: str = "listeners") -> Listener:
     return Listener(listener.upper(), host.strip("[]") or "127.0.0.1", int(port))
 
 
-def check_listeners(config: ListenerSettings) -> None:
-    """What Kafka refuses, and every protocol that is not served."""
+def check_listeners(config: ListenerSettings) -> list[str]:
+    """The names of the listeners, if there is nothing that Kafka refuses."""
     listeners = [parse_listener(each) for each in config.listeners]
     names = [listener.name for listener in listeners]
     if not listeners:
         refuse("listeners", "there is none: give at least one, such as PLAINTEXT://127.0.0.1:9092")
     ensure_once("listeners", names)
-    pairs = (each.upper().partition(":") for each in config.listener_security_protocol_map)
-    protocols = {name: protocol for name, _, protocol in pairs}
+    protocols = protocols_of(config.listener_security_protocol_map)
     for name in names:
         if name not in protocols:
-            refuse("listeners", f"listener.security.protocol.map has no protocol for {name}: add {name}:{SERVED} to it")
-        if protocols[name] != SERVED:
-            said_by = "listeners" if name == protocols[name] else "listener.security.protocol.map"
-            refuse(said_by, f"listener {name} promises {protocols[name]}, and milepost serves only {SERVED}")
+            refuse("listeners", f"listener.security.protocol.map has no protocol for {name}: add {name}:PLAINTEXT to it")
     _check_roles(config, names)
     _check_advertised(config, names)
+    return names
+
+
+def protocols_of(protocol_map: Iterable[str]) -> dict[str, str]:
+    """The protocol of each name of a listener."""
+    return {name: protocol for name, _, protocol in (each.upper().partition(":") for each in protocol_map)}
 
 
 def _check_roles(config: ListenerSettings, names: list[str]) -> None:

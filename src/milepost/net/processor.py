@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.net")
 
+MakeChannel = Callable[..., Channel]
+"""Of a socket, its peer, the name of the listener, the processor, the time and the receive buffers."""
+
 MOST_WAITING_OUTPUT = 1 << 20
 PASS_SECONDS = 0.02
 """Requests that were received together are handled together, but no longer than so: then others have their turn."""
@@ -52,6 +55,7 @@ class Processor:
         listener: str = "",
         max_request_bytes: int = 100 << 20,
         max_idle_seconds: float = 600.0,
+        make_channel: MakeChannel = Channel,
         on_closed: Callable[[Channel], None] = lambda channel: None,
         between_requests: Callable[[], None] | None = None,
         refusals: Refusals | None = None,
@@ -66,6 +70,7 @@ class Processor:
         self.channels: OrderedDict[int, Channel] = OrderedDict()
         self.refusals = refusals or Refusals(loop.monotonic)
         self.output = output or OutputBudget()
+        self._make_channel = make_channel
         self._on_closed = on_closed
         self._between_requests = between_requests
         self._buffers = ReceiveBuffers()
@@ -79,7 +84,9 @@ class Processor:
     # Connections.
 
     def accept(self, sock: socket.socket, peer: str, listener: str) -> Channel:
-        channel = Channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
+        channel: Channel = self._make_channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
+        if channel.login is None:
+            channel.max_request_bytes = self.max_request_bytes
         self.opened += 1
         self.channels[channel.fd] = channel
         self.loop.register(channel.fd, READ, partial(self._on_ready, channel))
@@ -146,7 +153,7 @@ class Processor:
         except OSError as error:
             self.close(channel, str(error))
         except MilepostError as error:
-            self._refuse(channel, str(error))
+            self.expel(channel, str(error))
 
     def _on_readable(self, channel: Channel) -> None:
         if channel.mute is not NOT_MUTED or channel.out_bytes or channel.is_put_off:
@@ -194,7 +201,7 @@ class Processor:
                 received_at = now
                 now = 0.0 if channel.fast_path is None else self._take_fast_path(channel, channel.fast_path, received_at)
                 if not now:
-                    frame = channel.next_frame(self.max_request_bytes)
+                    frame = channel.next_frame(channel.max_request_bytes)
                     if frame is None:
                         break
                     channel.mute = MUTED  # as the table says; looking it up costs more than the rest of this loop
@@ -296,9 +303,10 @@ class Processor:
 
     def _refuse_request(self, request: PendingRequest, reason: str) -> None:
         request.channel.answered.append(request)
-        self._refuse(request.channel, reason)
+        self.expel(request.channel, reason)
 
-    def _refuse(self, channel: Channel, reason: str) -> None:
+    def expel(self, channel: Channel, reason: str) -> None:
+        """Close a connection for what its peer did. That is counted, and told."""
         if channel.is_open:
             self.refusals.note(channel.peer, reason)
             self.close(channel)
@@ -339,7 +347,7 @@ class Processor:
         except OSError as error:
             self.close(channel, str(error))
         except MilepostError as error:
-            self._refuse(channel, str(error))
+            self.expel(channel, str(error))
 
     def _queue(self, channel: Channel, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel.answered.append(request)
@@ -392,3 +400,9 @@ class Processor:
         if channel.interest != events:
             channel.interest = events
             self.loop.modify(channel.fd, events)
+        if events & READ and channel.has_unread:
+            self.loop.post(partial(self._read_on, channel))
+
+    def _read_on(self, channel: Channel) -> None:
+        if channel.is_open:
+            self._on_ready(channel, READ)

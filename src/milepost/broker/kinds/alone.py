@@ -31,6 +31,7 @@ from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
 from milepost.cluster.solo import SoloCluster
 from milepost.config.broker import BrokerConfig
+from milepost.config.security import wants_login
 from milepost.files import Disk
 from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.directory.meta_properties import MetaProperties
@@ -55,7 +56,7 @@ class AloneBroker(Broker):
     ):
         given = configured(config)
         logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
-        super().__init__(given, logs, authorizer, served_apis())
+        super().__init__(given, logs, authorizer, served_apis(with_login=wants_login(given)))
         with self.abandoned_if_it_fails():
             logs.open_directories()
             cluster_id, self.node_id = identify(logs.directories, configured_id(given), self.rng)
