@@ -12,7 +12,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from milepost.config.listeners import parse_listener, protocols_of
+from milepost.config.listeners import parse_listener
+from milepost.config.security import is_secured, listener_security
 from milepost.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -30,17 +31,14 @@ RELOAD_SECONDS = 5.0
 
 def secured_channels(config: BrokerConfig, broker: LoginBroker) -> dict[str, MakeChannel]:
     """By the name of the listener; of those that have no name here everybody can connect, and read."""
-    protocols = protocols_of(config.listener_security_protocol_map)
-    names = [parse_listener(each).name for each in config.listeners]
-    if all(protocols[name] == "PLAINTEXT" for name in names):
+    if not is_secured(config):
         return {}
     # What most brokers do not need, and start sooner without.
     from milepost.broker.login import LoginGate
-    from milepost.config.security import listener_security
     from milepost.security.tls import ServerTls
 
     made: dict[str, MakeChannel] = {}
-    for name in names:
+    for name in (parse_listener(each).name for each in config.listeners):
         security = listener_security(config, name)
         gate = LoginGate(name, security, broker) if security.has_login else None
         if security.is_encrypted:

@@ -126,6 +126,9 @@ class BrokerConfig(Configuration):
         nullable=True,
     )
 
+    milepost_insecure_listener: bool = declare(
+        B, False, "serve listeners that can be reached from elsewhere, and where nobody has to say who it is"
+    )
     secrets: tuple[Given, ...] = ()
     """What was given of `config/security`, for all listeners or for one."""
 

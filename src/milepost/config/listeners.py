@@ -45,7 +45,7 @@ class ListenerSettings(Protocol):
 
 
 def parse_listener(text: str, name: str = "listeners") -> Listener:
-    """`PLAINTEXT://127.0.0.1:9092`; without a host all interfaces would be meant, which is refused: there is no authentication yet."""
+    """`PLAINTEXT://127.0.0.1:9092`; a host has to be given for more than loopback."""
     listener, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon or not port.isdigit() or int(port) > 65535:
@@ -93,6 +93,11 @@ def _check_advertised(config: ListenerSettings, names: list[str]) -> None:
             refuse("advertised.listeners", f"{listener.name} is none of the listeners {', '.join(names)}")
         if listener.host in ANYWHERE:
             refuse("advertised.listeners", f"nobody can connect to {listener.host}: give an address that clients reach")
+
+
+def is_loopback(host: str) -> bool:
+    """A name is taken for what others reach, but for one."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def ensure_once(name: str, names: Iterable[str]) -> None:

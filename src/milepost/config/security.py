@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 
 from milepost.config.configuration import Configuration
 from milepost.config.definition import LIST, Given, I, L, S, Secret, declare
-from milepost.config.listeners import parse_listener, protocols_of
+from milepost.config.listeners import Listener, is_loopback, parse_listener, protocols_of
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
 
@@ -68,6 +68,8 @@ class Secured(Protocol):
     def listener_security_protocol_map(self) -> tuple[str, ...]: ...
     @property
     def secrets(self) -> tuple[Given, ...]: ...
+    @property
+    def milepost_insecure_listener(self) -> bool: ...
 
 
 @frozen_dataclass
@@ -84,6 +86,11 @@ class ListenerSecurity:
     @property
     def has_login(self) -> bool:
         return self.protocol.startswith("SASL")
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether nobody is served without having proven who it is."""
+        return self.has_login or (self.is_encrypted and self.config.ssl_client_auth == "required")
 
 
 def is_security_property(name: str) -> bool:
@@ -117,6 +124,12 @@ def listener_security(broker: Secured, listener: str) -> ListenerSecurity:
     return ListenerSecurity(protocol, SecurityConfig.parse({**general, **own}), users)
 
 
+def is_secured(broker: Secured) -> bool:
+    """Whether there is a listener that is more than plain text."""
+    protocols = protocols_of(broker.listener_security_protocol_map)
+    return any(protocols[parse_listener(each).name] != "PLAINTEXT" for each in broker.listeners)
+
+
 def wants_login(broker: Secured) -> bool:
     """Whether there is a listener that does."""
     protocols = protocols_of(broker.listener_security_protocol_map)
@@ -126,8 +139,14 @@ def wants_login(broker: Secured) -> bool:
 def check_security(broker: Secured, names: Iterable[str]) -> None:
     """Of each listener what its protocol needs, and nothing for listeners that are not there."""
     names = list(names)
-    protocols = protocols_of(broker.listener_security_protocol_map)
-    if not broker.secrets and all(protocols[name] == "PLAINTEXT" for name in names):
+    if not broker.milepost_insecure_listener:
+        for each in open_listeners(broker):
+            refuse(
+                "listeners",
+                f"{each.name}://{each.host}:{each.port} can be reached from elsewhere, and nobody has to say who it is there: give it "
+                "SASL_SSL, or SSL with ssl.client.auth=required, or give milepost.insecure.listener=true if that is meant",
+            )
+    if not broker.secrets and not is_secured(broker):
         return
     listeners = {name: listener_security(broker, name) for name in names}
     for name, _ in broker.secrets:
@@ -149,20 +168,29 @@ def check_security(broker: Secured, names: Iterable[str]) -> None:
             refuse(name, f"no listener has a protocol that uses it: give one {protocol}, or take the property out")
 
 
+def open_listeners(broker: Secured) -> list[Listener]:
+    """Those that can be reached from elsewhere, and where nobody has to say who it is."""
+    reached = [listener for listener in map(parse_listener, broker.listeners) if not is_loopback(listener.host)]
+    return [listener for listener in reached if not listener_security(broker, listener.name).is_authenticated]
+
+
 def check_listener(name: str, security: ListenerSecurity) -> None:
-    config, prefix = security.config, f"{OF_A_LISTENER}{name.lower()}."
+    """That everything is there which its protocol needs."""
+    config = security.config
+    said_by = "listeners" if name == security.protocol else "listener.security.protocol.map"
+    needs = f"{name} is {security.protocol} and needs"
     if security.is_encrypted:
         if not (config.ssl_keystore_location or config.ssl_keystore_key):
-            refuse("ssl.keystore.location", f"listener {name} is encrypted and needs the broker's key and certificate: give this")
+            refuse(said_by, f"{needs} the broker's key and certificate: give ssl.keystore.location")
         if config.ssl_keystore_key and not config.ssl_keystore_certificate_chain:
-            refuse("ssl.keystore.certificate.chain", "ssl.keystore.key is given, and this is not: a key needs its certificate")
+            refuse("ssl.keystore.key", "a key needs its certificate: give ssl.keystore.certificate.chain")
         if config.ssl_client_auth != "none" and not (config.ssl_truststore_location or config.ssl_truststore_certificates):
-            refuse("ssl.truststore.location", f"ssl.client.auth={config.ssl_client_auth} of listener {name} needs it")
+            refuse("ssl.client.auth", "certificates of clients are checked by those who signed them: give ssl.truststore.location")
     if security.has_login:
         if not config.sasl_enabled_mechanisms:
-            refuse("sasl.enabled.mechanisms", f"listener {name} wants a login: give some of {', '.join(MECHANISMS)}")
+            refuse(said_by, f"{needs} ways to log in: give sasl.enabled.mechanisms, some of {', '.join(MECHANISMS)}")
         if "PLAIN" in config.sasl_enabled_mechanisms and "PLAIN" not in security.users:
-            refuse(f"{prefix}plain.{JAAS}", f"PLAIN of listener {name} needs its users, which this says")
+            refuse(said_by, f"{needs} the users of PLAIN: give {OF_A_LISTENER}{name.lower()}.plain.{JAAS}")
 
 
 def refuse(name: str, reason: str) -> None:

@@ -1,10 +1,8 @@
-"""Keys and certificates in the forms that Kafka's users have them, as PEM.
+"""Keys and certificates in the forms that Kafka's users have them, made PEM.
 
-    PEM       as they are, in a file or in the property itself
-    PKCS12    a file, read by the library `cryptography`
-    JKS       a file, read by `pyjks`
-
-The libraries come with the extra `security`; PEM needs none.
+    PEM       as it is, in a file or in the property itself
+    PKCS12    a file, read by the library `cryptography`, which comes with the extra `security`
+    JKS       a file of Java's own (`java_key_store`), or PKCS12 as Java has written under that name since its version 9
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ from __future__ import annotations
 from milepost.config.security import SecurityConfig
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
+from milepost.security.java_key_store import deciphered, is_java_key_store, read_java_key_store
 
-EXTRA = "which needs a library that is not here: pip install 'milepost[security]', or give PEM"
+EXTRA = "which needs the library cryptography: pip install 'milepost[security]', or give PEM"
 
 
 @frozen_dataclass
@@ -100,21 +99,18 @@ def pkcs12_certificates(content: bytes, password: str) -> bytes:
 
 
 def jks_key(content: bytes, password: str, key_password: str) -> bytes:
-    import jks
-
-    store = jks.KeyStore.loads(content, password, try_decrypt_keys=False)
-    for entry in store.private_keys.values():
-        entry.decrypt(key_password)
-        chain = b"".join(as_pem("CERTIFICATE", der) for _, der in entry.cert_chain)
-        return as_pem("PRIVATE KEY", entry.pkey_pkcs8) + chain
+    if not is_java_key_store(content):
+        return pkcs12_key(content, password, key_password)
+    for enciphered, certificates in read_java_key_store(content, password).keys:
+        chain = b"".join(as_pem("CERTIFICATE", each) for each in certificates)
+        return as_pem("PRIVATE KEY", deciphered(enciphered, key_password)) + chain
     raise ValueError("there is no key in it")
 
 
 def jks_certificates(content: bytes, password: str) -> bytes:
-    import jks
-
-    store = jks.KeyStore.loads(content, password)
-    return b"".join(as_pem("CERTIFICATE", entry.cert) for entry in store.certs.values())
+    if not is_java_key_store(content):
+        return pkcs12_certificates(content, password)
+    return b"".join(as_pem("CERTIFICATE", each) for each in read_java_key_store(content, password).certificates)
 
 
 def as_pem(label: str, der: bytes) -> bytes:
