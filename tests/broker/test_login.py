@@ -107,9 +107,8 @@ def test_no_password_is_in_the_log(broker, caplog):
 
 @pytest.mark.parametrize("request_", [MetadataRequest(topics=[]), ListGroupsRequest()], ids=["Metadata", "ListGroups"])
 def test_nothing_is_served_before_a_login(broker, request_):
-    with wire_to(broker, "SASL_PLAINTEXT") as wire:
-        with pytest.raises(ConnectionError):
-            wire.ask(request_, 4)
+    with wire_to(broker, "SASL_PLAINTEXT") as wire, pytest.raises(ConnectionError):
+        wire.ask(request_, 4)
 
 
 def test_garbage_before_a_login_ends_the_connection(broker):
@@ -318,8 +317,7 @@ def test_credential_that_is_not_acceptable_is_refused(open_wire, upsertions, cod
 
 def test_logins_are_told_apart_in_the_log_and_counted(broker, caplog):
     before = broker.server.refusals.count
-    with caplog.at_level(logging.WARNING, "milepost"):
-        with wire_to(broker, "SASL_PLAINTEXT") as wire:
-            log_in_plainly(wire, "alice", "guess")
-            until(lambda: broker.server.refusals.count == before + 1, "the refusal was not counted")
+    with caplog.at_level(logging.WARNING, "milepost"), wire_to(broker, "SASL_PLAINTEXT") as wire:
+        log_in_plainly(wire, "alice", "guess")
+        until(lambda: broker.server.refusals.count == before + 1, "the refusal was not counted")
     assert caplog.text.count("the login failed: invalid credentials") == 1

@@ -133,6 +133,12 @@ def test_file_that_is_not_there_is_named():
         server_context(config(ssl_keystore_type="PEM", ssl_keystore_location="/nowhere/store.pem"))
 
 
+def test_client_cannot_have_the_handshake_done_again(identity, tmp_path):
+    store = identity.write(tmp_path / "store.pem")
+    context = server_context(config(ssl_keystore_type="PEM", ssl_keystore_location=str(store)))
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_versions_and_suites_are_those_of_the_configuration(identity, tmp_path):
     store = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(identity.write(tmp_path / "store.pem"))}
     newest = server_context(config(**store, ssl_enabled_protocols="TLSv1.3"))

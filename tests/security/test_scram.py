@@ -58,7 +58,7 @@ def test_right_secret_proves_both_ends(mechanism, name):
 @pytest.mark.parametrize("name", ["alice", "nobody"])
 def test_wrong_secret_and_unknown_user_fail_alike(mechanism, name):
     server = ScramServer({"alice": known(mechanism, b"secret")}.get, mechanism)
-    with pytest.raises(AuthenticationFailed, match="^invalid credentials$"):
+    with pytest.raises(AuthenticationFailed, match=r"^invalid credentials$"):
         exchange(ScramClient(name, b"guess", None, mechanism=mechanism), server)
 
 

@@ -1,4 +1,4 @@
-"""The TLS side of a listener: what it shows, whom it trusts, and who a client with a certificate is.
+"""TLS of a listener and of a client: what it shows, whom it trusts, and who a client with a certificate is.
 
 OpenSSL reads keys and certificates from files only: what is not in one by itself goes through a file in memory. The suites of TLS 1.3
 cannot be chosen one by one, so that `ssl.cipher.suites` names all of them or none, and without them TLS 1.2 is spoken alone.
@@ -64,13 +64,32 @@ def server_context(config: SecurityConfig) -> ssl.SSLContext:
     choose_versions(context, config)
     load_key(context, key_store(config))
     context.verify_mode = VERIFY[config.ssl_client_auth]
-    trusted = trusted_certificates(config)
-    if trusted is not None:
-        try:
-            context.load_verify_locations(cadata=trusted.decode("ascii", "replace"))
-        except ssl.SSLError as error:
-            raise InvalidConfiguration(f"ssl.truststore: there are no certificates that can be read in it ({error.reason}).") from None
+    trust(context, trusted_certificates(config))
     return context
+
+
+def client_context(config: SecurityConfig) -> ssl.SSLContext:
+    """Of a client: without a trust store it trusts whom the machine trusts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config.ssl_endpoint_identification_algorithm != ""
+    choose_versions(context, config)
+    if config.ssl_keystore_location is not None or config.ssl_keystore_key is not None:
+        load_key(context, key_store(config))
+    trusted = trusted_certificates(config)
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        trust(context, trusted)
+    return context
+
+
+def trust(context: ssl.SSLContext, certificates: bytes | None) -> None:
+    if certificates is None:
+        return
+    try:
+        context.load_verify_locations(cadata=certificates.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise InvalidConfiguration(f"ssl.truststore: there are no certificates that can be read in it ({error.reason}).") from None
 
 
 def choose_versions(context: ssl.SSLContext, config: SecurityConfig) -> None:
