@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from milepost.config.security import SecurityConfig
 from milepost.errors import InvalidConfiguration
+from milepost.files import Disk, read_file
 from milepost.frozen_dataclass import frozen_dataclass
 from milepost.security.java_key_store import deciphered, is_java_key_store, read_java_key_store
 
@@ -26,7 +27,7 @@ def key_store(config: SecurityConfig) -> KeyStore:
     if config.ssl_keystore_key is not None:
         inline = f"{config.ssl_keystore_key}\n{config.ssl_keystore_certificate_chain}\n"
         return KeyStore(unfolded(inline), config.ssl_key_password)
-    content = read_file("ssl.keystore.location", config.ssl_keystore_location)
+    content = read_store("ssl.keystore.location", config.ssl_keystore_location)
     if config.ssl_keystore_type == "PEM":
         return KeyStore(content, config.ssl_key_password)
     password = config.ssl_keystore_password or ""
@@ -45,7 +46,7 @@ def trusted_certificates(config: SecurityConfig) -> bytes | None:
         return unfolded(config.ssl_truststore_certificates)
     if config.ssl_truststore_location is None:
         return None
-    content = read_file("ssl.truststore.location", config.ssl_truststore_location)
+    content = read_store("ssl.truststore.location", config.ssl_truststore_location)
     if config.ssl_truststore_type == "PEM":
         return content
     read = pkcs12_certificates if config.ssl_truststore_type == "PKCS12" else jks_certificates
@@ -61,10 +62,9 @@ def unreadable(store: str, location: str | None, error: Exception) -> str:
     return f"{store}.location: {location} cannot be read as {store}.type says, with the password given ({error})."
 
 
-def read_file(name: str, location: str | None) -> bytes:
+def read_store(name: str, location: str | None) -> bytes:
     try:
-        with open(location or "", "rb") as file:
-            return file.read()
+        return read_file(Disk(), location or "")
     except OSError as error:
         raise InvalidConfiguration(f"{name}: {location} cannot be read ({error.strerror}).", name) from None
 

@@ -6,11 +6,11 @@ cannot be chosen one by one, so that `ssl.cipher.suites` names all of them or no
 
 from __future__ import annotations
 
-import os
 import ssl
 
 from milepost.config.security import SecurityConfig
 from milepost.errors import InvalidConfiguration
+from milepost.files import Disk, file_in_memory
 from milepost.security.distinguished_names import distinguished_name, parse_rules, user_of
 from milepost.security.key_stores import KeyStore, key_store, trusted_certificates
 from milepost.security.principal import ANONYMOUS, USER, KafkaPrincipal
@@ -52,7 +52,7 @@ class ServerTls:
 
 def state_of(path: str | None) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path or "")
+        found = Disk().stat(path or "")
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
@@ -131,16 +131,10 @@ def openssl_name(suite: str) -> str:
 
 
 def load_key(context: ssl.SSLContext, store: KeyStore) -> None:
-    password = store.password
-    if password is None:
-        password = ""  # nobody is asked at a terminal
-    memory = os.memfd_create("keystore", os.MFD_CLOEXEC)
     try:
-        with os.fdopen(memory, "wb", closefd=False) as file:
-            file.write(store.pem)
-        context.load_cert_chain(f"/proc/self/fd/{memory}", password=password)
+        with file_in_memory(store.pem) as path:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password=store.password or "")
     except ssl.SSLError as error:
         reason = error.reason or "no key with its certificate, or another password"
         raise InvalidConfiguration(f"ssl.keystore: the key and its certificate cannot be used ({reason}).") from None
-    finally:
-        os.close(memory)
