@@ -10,7 +10,7 @@ Names are upper case, however they are written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NoReturn, Protocol
 
 from milepost.errors import InvalidConfiguration
@@ -41,6 +41,8 @@ class ListenerSettings(Protocol):
     @property
     def listener_security_protocol_map(self) -> tuple[str, ...]: ...
     @property
+    def zookeeper_connect(self) -> str | None: ...
+    @property
     def security_inter_broker_protocol(self) -> str | None: ...
 
 
@@ -64,7 +66,7 @@ def check_listeners(config: ListenerSettings) -> list[str]:
     for name in names:
         if name not in protocols:
             refuse("listeners", f"listener.security.protocol.map has no protocol for {name}: add {name}:PLAINTEXT to it")
-    _check_roles(config, names)
+    _check_roles(config, names, protocols)
     _check_advertised(config, names)
     return names
 
@@ -74,13 +76,27 @@ def protocols_of(protocol_map: Iterable[str]) -> dict[str, str]:
     return {name: protocol for name, _, protocol in (each.upper().partition(":") for each in protocol_map)}
 
 
-def _check_roles(config: ListenerSettings, names: list[str]) -> None:
+def inter_broker_listener(config: ListenerSettings) -> str:
+    """Where none is named it is the first that is not the controller's own."""
+    names = [parse_listener(each).name for each in config.listeners]
+    others = (name for name in names if name != config.control_plane_listener_name)
+    return config.inter_broker_listener_name or next(others, names[0])
+
+
+def _check_roles(config: ListenerSettings, names: list[str], protocols: Mapping[str, str]) -> None:
     brokers, control = config.inter_broker_listener_name, config.control_plane_listener_name
     for name, listener in (("inter.broker.listener.name", brokers), ("control.plane.listener.name", control)):
         if listener is not None and listener not in names:
             refuse(name, f"{listener} is none of the listeners {', '.join(names)}")
     if brokers is not None and config.security_inter_broker_protocol is not None:
         refuse("inter.broker.listener.name", "and security.inter.broker.protocol are both given: give one of them")
+    if config.zookeeper_connect is not None:
+        for listener in filter(None, (inter_broker_listener(config), control)):
+            if protocols[listener] != "PLAINTEXT":
+                refuse(
+                    "inter.broker.listener.name",
+                    f"brokers among each other speak PLAINTEXT, and {listener} is {protocols[listener]}: give one for them alone",
+                )
     if brokers is not None and brokers == control:
         refuse("control.plane.listener.name", f"{control} is inter.broker.listener.name as well: give each its own")
 
