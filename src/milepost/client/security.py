@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from milepost.config.definition import Given, Secret
 from milepost.config.security import SecurityConfig
 from milepost.errors import AuthenticationFailed, InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", *HASHES)
+PREFIXES = ("security.", "ssl.", "sasl.")
 OWN = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 2
 
@@ -88,12 +90,33 @@ class ClientSecurity:
 PLAIN_TEXT = ClientSecurity()
 
 
+@frozen_dataclass
+class SecuritySettings:
+    """The properties themselves, for those who connect in another process; shown they show nothing."""
+
+    given: tuple[Given, ...] = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> SecuritySettings:
+        """Those that make sense: what does not raises here and now."""
+        client_security(properties)
+        return cls(tuple(Given(name, Secret(value)) for name, value in properties.items() if name.startswith(PREFIXES)))
+
+    def security(self) -> ClientSecurity:
+        return client_security({name: secret.value for name, secret in self.given})
+
+
+NO_SECURITY = SecuritySettings()
+
+
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     """`properties`: of a client; those that have nothing to do with this are passed over."""
-    given = {name: value for name, value in properties.items() if name.startswith(("security.", "ssl.", "sasl."))}
+    given = {name: value for name, value in properties.items() if name.startswith(PREFIXES)}
     unknown = sorted(name for name in given if name not in OWN and name not in SecurityConfig.names())
     if unknown:
         raise InvalidConfiguration(f"{', '.join(unknown)}: milepost's clients do not know this: take it out.", unknown[0])
+    if given and "security.protocol" not in given:
+        raise fault(next(iter(given)), f"has no effect without security.protocol: give one of {', '.join(PROTOCOLS)}")
     protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise fault("security.protocol", f"{protocol!r} is none; give one of {', '.join(PROTOCOLS)}")
