@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-EXTRAS := cli,arrow,spark,connect,delta,zookeeper,test
+EXTRAS := cli,arrow,spark,connect,delta,security,zookeeper,test
 KERNEL := $(wildcard src/milepost/codec/octets.pxd src/milepost/record/kernel.py src/milepost/record/arrow_rows.py src/milepost/record/key_partitions.py src/milepost/record/record_walks.py src/milepost/log/cleaning/offset_map.py src/milepost/log/quick_append.py src/milepost/broker/produce/frames.py)
 
 .PHONY: setup test test-pure lint demo bench bench-broker bench-spark bench-cluster trouble simulate compatibility clean

@@ -17,6 +17,7 @@ from milepost import BrokerConfig, LogConfig, errors
 from milepost.cli.main import COMMANDS, main
 from milepost.config.configuration import properties
 from milepost.config.definition import DOUBLE_MAX, LONG_MAX, Property
+from milepost.config.security import SecurityConfig
 from milepost.log.append_info import AppendInfo
 from milepost.log.log import Log
 from milepost.log.reading import FetchData, Found
@@ -69,9 +70,14 @@ def test_broker_property_of_logs_has_its_row(prop):
     assert broker_row(prop) in (DOCS / "configuration.md").read_text().splitlines()
 
 
+@pytest.mark.parametrize("prop", properties(SecurityConfig).values(), ids=lambda prop: prop.name)
+def test_property_of_security_has_its_row(prop):
+    assert broker_row(prop) in (DOCS / "configuration.md").read_text().splitlines()
+
+
 def test_configuration_page_has_no_row_for_a_property_that_is_gone():
     rows = {topic_row(prop) for prop in properties(LogConfig).values()} | {
-        broker_row(prop) for prop in properties(BrokerConfig).values()
+        broker_row(prop) for kind in (BrokerConfig, SecurityConfig) for prop in properties(kind).values()
     }
     listed = [line for line in (DOCS / "configuration.md").read_text().splitlines() if line.startswith("| `")]
     assert [line for line in listed if line not in rows] == []

@@ -111,16 +111,16 @@ def test_file_that_promises_authentication_ends_the_start_and_is_told_its_line(t
     file.write_text("num.partitions=3\n\nlisteners=SASL_SSL://127.0.0.1:0\nssl.keystore.location=/etc/k.jks\n")
     code, out, errors = start("--data", str(tmp_path / "data"), "--config", str(file))
     assert (code, out, errors.count("\n")) == (2, "", 1)
-    assert f"{file}, line 4: ssl.keystore.location" in errors
+    assert f"{file}, line 3: listeners: SASL_SSL is SASL_SSL and needs ways to log in: give sasl.enabled.mechanisms" in errors
     assert not (tmp_path / "data").exists()
 
 
 def test_every_promise_of_a_file_is_named_at_once(tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text("super.users=User:admin\nauthorizer.class.name=x.Y\nsasl.enabled.mechanisms=PLAIN\n")
+    file.write_text("super.users=User:admin\nauthorizer.class.name=x.Y\ndelegation.token.secret.key=x\n")
     code, out, errors = start("--data", str(tmp_path / "data"), "--port", "0", "--config", str(file))
     assert (code, out) == (2, "")
-    for line, name in enumerate(("super.users", "authorizer.class.name", "sasl.enabled.mechanisms"), 1):
+    for line, name in enumerate(("super.users", "authorizer.class.name", "delegation.token.secret.key"), 1):
         assert f"{file}, line {line}: {name}" in errors
 
 

@@ -21,6 +21,7 @@ from milepost.client.offsets import EARLIEST, LATEST, ends
 from milepost.client.producer import Producer
 from milepost.record.records import Record
 from milepost.topic_partition import TopicPartition
+from tests.cli.running import run
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
 CLEAN = ".kafka_cleanshutdown"
@@ -252,8 +253,19 @@ def test_setting_that_has_no_effect_is_named(tmp_path, monkeypatch):
         )
 
 
-def test_listening_to_the_whole_world_is_a_warning(tmp_path):
-    with serving(tmp_path, "-X", "listeners=PLAINTEXT://0.0.0.0:0", port=None) as served:
+def test_listening_to_the_whole_world_is_refused(tmp_path):
+    ran = run("serve", "--data", str(tmp_path / "data"), "-X", "listeners=PLAINTEXT://0.0.0.0:0")
+    assert (ran.code, ran.lines) == (2, [])
+    assert ran.errors == [
+        "milepost: -X listeners: listeners: PLAINTEXT://0.0.0.0:0 can be reached from elsewhere, and nobody has to say who it is there: "
+        "give it SASL_SSL, or SSL with ssl.client.auth=required, or give milepost.insecure.listener=true if that is meant."
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_listening_to_the_whole_world_is_a_warning_where_it_is_meant(tmp_path):
+    properties = ("-X", "listeners=PLAINTEXT://0.0.0.0:0", "-X", "milepost.insecure.listener=true")
+    with serving(tmp_path, *properties, port=None) as served:
         code, _, errors = served.stop()
     assert (code, errors) == (
         0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any
@@ -17,15 +18,17 @@ TIMEOUT_SECONDS = 60
 class Wire:
     """`Wire(broker.bootstrap_servers).ask(MetadataRequest(topics=None), 12)`."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str | None = "wire"):
+    def __init__(self, bootstrap_servers: str, client_id: str | None = "wire", tls: ssl.SSLContext | None = None):
         self._address = bootstrap_servers
+        self._tls = tls
         self.client_id = client_id
         self._correlation_id = 0
         self.socket = self._connected()
 
     def _connected(self) -> socket.socket:
         host, _, port = self._address.rpartition(":")
-        return socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
+        plain = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
+        return plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname="localhost")
 
     def reconnect(self) -> None:
         """Another connection instead of this one."""

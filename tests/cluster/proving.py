@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milepost.cluster.zookeeper import znodes
 from milepost.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-from milepost.protocol.scram import ScramClient
+from milepost.security.scram import ScramClient
 from tests.broker.wire import Wire
 from tests.cluster.asking import zookeeper_client
 

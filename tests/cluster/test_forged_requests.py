@@ -26,7 +26,7 @@ from milepost.protocol.messages import (
     SaslHandshakeRequest,
     WriteTxnMarkersRequest,
 )
-from milepost.protocol.scram import ScramClient
+from milepost.security.scram import ScramClient
 from tests.broker.talking import batch, produce_request
 from tests.broker.wire import Wire
 from tests.cluster.asking import leaders, metadata, node, until, zookeeper_client

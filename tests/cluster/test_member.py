@@ -328,7 +328,7 @@ def test_work_that_zookeeper_refuses_is_told_to_whoever_waits():
     town.server.acls["/config/users"] = "write"
     heard = []
     member.run(create_topic("visits", {0: (1,)}, {}, "A" * 22, LATEST), heard.append, lambda: heard.append("failed"))
-    member.with_fresh_quotas(lambda: heard.append("quotas"))
+    member.with_fresh_clients(lambda: heard.append("quotas"))
     town.turns.advance(1)
     town.server.acls["/config/topics"] = "read"
     member.run(create_topic("clicks", {0: (1,)}, {}, "B" * 22, LATEST), heard.append, lambda: heard.append("failed"))

@@ -132,7 +132,7 @@ class SimulatedBroker:
             clock=process,
             rng=self.world.random,
             disk=self.disk,
-            make_runtime=lambda config, handle, logs: runtime(config, process),
+            make_runtime=lambda config, handle, logs, channels: runtime(config, process),
             connect=lambda broker: connections,
         )
         self._note_appends()

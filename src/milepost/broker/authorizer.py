@@ -10,9 +10,12 @@ An authorizer that never denies is not asked, so that it costs nothing, and only
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from milepost.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from milepost.security.principal import KafkaPrincipal
 
 
 class Operation(IntEnum):
@@ -56,10 +59,12 @@ class Denial(NamedTuple):
 
 
 class Requester(Protocol):
-    """Of one request: the connection it came by, and what is known of that."""
+    """Of one request: who asks, and from where (`/127.0.0.1`)."""
 
     @property
-    def connection(self) -> dict[str, Any]: ...
+    def principal(self) -> KafkaPrincipal: ...
+    @property
+    def client_host(self) -> str: ...
 
 
 class Authorizer(Protocol):

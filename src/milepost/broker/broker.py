@@ -15,6 +15,7 @@ from milepost.broker.authorizer import EVERYBODY, Authorizer
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch.session_cache import FetchSessions
 from milepost.broker.runtime import MakeRuntime, sockets
+from milepost.broker.secured_listeners import secured_channels
 from milepost.broker.telemetry.metered_disk import MeteredDisk
 from milepost.cluster.view import ClusterView
 from milepost.config.broker import BrokerConfig
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from milepost.files import Disk
     from milepost.log.log_source import LogSource
     from milepost.replica.partition import Partition
+    from milepost.security.scram import ScramCredential
 
 
 class Membership(Protocol):
@@ -118,7 +120,9 @@ class Broker:
             config.milepost_fetch_session_cache_partitions,
         )
         self.request_metrics = RequestMetricsTable()
-        self.server, self.loop, self.maintenance, self.record_examiner = make_runtime(config, self.dispatcher.handle, logs)
+        self.channels = secured_channels(config, self)
+        made = make_runtime(config, self.dispatcher.handle, logs, self.channels)
+        self.server, self.loop, self.maintenance, self.record_examiner = made
         self.metrics_endpoint: MetricsEndpoint | None = None
         if config.milepost_metrics_port is not None:
             with self.abandoned_if_it_fails():
@@ -167,6 +171,9 @@ class Broker:
 
     def allocate_producer_id(self) -> int:
         return self.topology.producer_ids.take()
+
+    def scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        return self.cluster.scram_users.get(user, {}).get(mechanism)
 
     # Partitions.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.net.request import Request
     from milepost.protocol.headers import RequestHeader
+    from milepost.security.principal import KafkaPrincipal
 
 logger = logging.getLogger("milepost.broker")
 
@@ -59,6 +60,13 @@ class Context:
     @property
     def client_host(self) -> str:
         return "/" + self.request.channel.peer.rpartition(":")[0]
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Who asks. Nothing is handled before that is known."""
+        principal = self.request.channel.principal
+        assert principal is not None, "requests of others go no further than the login"
+        return principal
 
     @property
     def listener(self) -> str:

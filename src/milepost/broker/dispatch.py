@@ -60,9 +60,10 @@ def handled_apis() -> dict[int, Api]:
     return {api.key: api for api in BY_NAME.values() if module_name(api) in present}
 
 
-def served_apis() -> dict[int, Api]:
-    """Those that are for clients."""
-    return {key: api for key, api in handled_apis().items() if key not in inter_broker.SERVED_IN_A_CLUSTER}
+def served_apis(*, with_login: bool = False) -> dict[int, Api]:
+    """Those that are for clients; where some of them log in, with what that takes."""
+    hidden = inter_broker.SERVED_IN_A_CLUSTER - inter_broker.LOGIN if with_login else inter_broker.SERVED_IN_A_CLUSTER
+    return {key: api for key, api in handled_apis().items() if key not in hidden}
 
 
 class Dispatcher:
@@ -82,6 +83,9 @@ class Dispatcher:
     def handle(self, request: Request) -> None:
         """The handler of the request channel."""
         try:
+            login = request.channel.login
+            if login is not None and login.takes(request):
+                return
             repeated: RepeatedFetch | None = request.channel.state.get("fetch")
             if repeated is not None and repeated.handle(request):
                 return
@@ -168,7 +172,6 @@ class Dispatcher:
     def import_handler(self, api: Api) -> ApiHandler:
         handler: ApiHandler = import_module(f"milepost.broker.requests.{module_name(api)}").handle
         if api.key in inter_broker.SERVED_IN_A_CLUSTER:
-            assert self._cluster_parts is not None, "it is served in a cluster alone"
             handler = partial(handler, broker=self._cluster_parts)
         if self.authorizer.allows_everything:
             return handler

@@ -20,6 +20,7 @@ from milepost.protocol.messages import (
     AlterConfigsResponse,
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsResponse,
+    AlterUserScramCredentialsResponse,
     CreatePartitionsResponse,
     CreateTopicsResponse,
     DeleteRecordsResponse,
@@ -213,6 +214,14 @@ def quotas(element: Any, denial: Denial) -> Any:
     return Entry(error_code=denial.code, error_message=denial.why, entity=entity)
 
 
+def changed_passwords(request: Any, denial: Denial) -> Any:
+    Result = AlterUserScramCredentialsResponse.Result
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    return AlterUserScramCredentialsResponse(
+        results=[Result(user=user, error_code=denial.code, error_message=denial.why) for user in users]
+    )
+
+
 def moved_directories(request: Any, denial: Denial) -> Any:
     Result = AlterReplicaLogDirsResponse.Result
     return AlterReplicaLogDirsResponse(
@@ -288,6 +297,7 @@ GUARDS: dict[str, Guard] = {
     "AlterClientQuotas": EachElement(
         "entries", the_cluster(Operation.ALTER_CONFIGS), AlterClientQuotasResponse, "entries", quotas
     ),
+    "AlterUserScramCredentials": WholeRequest(the_cluster(Operation.ALTER), changed_passwords),
     "AlterConfigs": EachElement(
         "resources", configured, AlterConfigsResponse, "responses", configured_by(AlterConfigsResponse.Response)
     ),
@@ -361,6 +371,7 @@ UNGUARDED = frozenset(
         "DescribeQuorum",
         "DescribeTopicPartitions",
         "DescribeTransactions",
+        "DescribeUserScramCredentials",
         "ElectLeaders",
         "Fetch",
         "FindCoordinator",

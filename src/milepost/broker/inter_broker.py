@@ -38,6 +38,7 @@ KEYS = frozenset(CODE_AT_THE_TOP | SHARE_GROUP_STATE)
 SERVED_IN_A_CLUSTER = frozenset((4, 5, 6, 7, 17, 36, 56, 67))
 """APIs whose handlers are of use to other brokers only: the above that have one, and the proof to be a broker (SaslHandshake,
 SaslAuthenticate)."""
+LOGIN = frozenset((17, 36))
 BROKERS_SINCE = {ADD_PARTITIONS_TO_TXN: 4}
 """APIs that clients use as well, and the first version of each that only brokers do."""
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from milepost.broker.broker import Broker
+from milepost.broker.secured_listeners import Reloading
 
 logger = logging.getLogger("milepost.broker")
 
@@ -38,6 +39,7 @@ class Life(Generic[B]):
         broker.server.start()
         broker.membership.settle()
         broker.maintenance.start()
+        Reloading(broker.channels, broker.loop).start()
         if broker.metrics_endpoint is not None:
             broker.metrics_endpoint.start()
 

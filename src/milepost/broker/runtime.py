@@ -5,7 +5,7 @@ Listeners are bound when it is made, so that a port in use costs nothing; nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from milepost.broker.exclusive_gate import ExclusiveGate, GatedLoop
@@ -17,6 +17,7 @@ from milepost.log.maintenance.side_thread import SideThread
 from milepost.log.manager import LogManager
 from milepost.loop import Loop
 from milepost.net.connection_limits import ConnectionLimits, parse_overrides
+from milepost.net.processor import MakeChannel
 from milepost.net.request_channel import Handler
 from milepost.net.socket_server import ServerSettings, SocketServer
 
@@ -29,15 +30,17 @@ class Runtime(NamedTuple):
     record_examiner: RecordExaminer
 
 
-MakeRuntime = Callable[[BrokerConfig, Handler, LogManager], Runtime]
+Channels = Mapping[str, MakeChannel]
+"""What makes the connections of a listener, where that is no plain channel."""
+MakeRuntime = Callable[[BrokerConfig, Handler, LogManager, Channels], Runtime]
 
 
-def sockets(config: BrokerConfig, handle: Handler, logs: LogManager) -> Runtime:
+def sockets(config: BrokerConfig, handle: Handler, logs: LogManager, channels: Channels) -> Runtime:
     settings = server_settings(config)
     clients, control = listeners(config)
     gate = ExclusiveGate(config.control_plane_listener_name) if settings.pooled else None
     handler = handle if gate is None else gate.handler(handle)
-    server = SocketServer(clients, handler, settings, control_listener=control)
+    server = SocketServer(clients, handler, settings, control_listener=control, channels=channels)
     loop: Loop = server.loop if gate is None else GatedLoop(server.loop, gate)
     maintenance = Maintenance(logs, loop)
     thread = SideThread("record-examiner", maintenance.inbox)

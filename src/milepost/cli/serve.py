@@ -20,6 +20,7 @@ import click
 from milepost.cli.options.broker_properties import broker_properties
 from milepost.cli.terminal.output import EXIT_IO, Sentence
 from milepost.config.broker import BrokerConfig
+from milepost.config.security import is_secured, open_listeners
 from milepost.config.sources import from_environment, from_file, from_flags, resolve
 from milepost.errors import InvalidConfiguration, MilepostError
 from milepost.files import Disk, read_file
@@ -65,10 +66,12 @@ def broker_config(properties: dict[str, str], port: int | None, file: str | None
     sources = [from_environment(os.environ), from_flags(f"{name}={value}" for name, value in properties.items())]
     if file is not None:
         sources.insert(0, from_file(read_file(Disk(), file).decode("utf-8", "replace"), file))
-    resolved = resolve(BrokerConfig, *sources)
     if port is not None:
-        # Only now: a port says where to listen. It takes back nothing of what the listeners promise that it replaces.
-        resolved = resolve(BrokerConfig, *sources, from_flags([f"listeners=PLAINTEXT://127.0.0.1:{port}"]))
+        # It says where to listen, and takes back nothing of what the listeners promise that it replaces.
+        if is_secured(resolve(BrokerConfig, *sources, from_flags(["milepost.insecure.listener=true"])).config):
+            raise InvalidConfiguration(f"--port {port} would replace listeners that are more than plain text: give it in listeners.")
+        sources.append(from_flags([f"listeners=PLAINTEXT://127.0.0.1:{port}"]))
+    resolved = resolve(BrokerConfig, *sources)
     for warning in resolved.warnings():
         warn(warning)
     return resolved.config
@@ -98,9 +101,8 @@ def run(life: Life[Any], lines: Iterable[str]) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        for host in (acceptor.address[0] for acceptor in broker.server.acceptors):
-            if not ipaddress.ip_address(host).is_loopback:
-                warn(f"it listens on {host} without authentication: every client that can connect may read and write everything")
+        for host in (listener.host for listener in open_listeners(broker.config)):
+            warn(f"it listens on {host} without authentication: every client that can connect may read and write everything")
         metrics = broker.metrics_endpoint
         if metrics is not None and not ipaddress.ip_address(metrics.host).is_loopback:
             warn(

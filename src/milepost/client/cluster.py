@@ -25,6 +25,7 @@ from milepost.client.addresses import Address, parse_addresses
 from milepost.client.connection import CLIENT_ID, DEFAULT_TIMEOUT, Connection
 from milepost.client.metadata import NO_LEADER, ClusterInfo, Node, TopicInfo, from_response
 from milepost.client.retrying import Retries, failed, is_worth_another_try
+from milepost.client.security import PLAIN_TEXT, ClientSecurity
 from milepost.errors import BrokerUnavailable, MalformedMessage, MilepostError, RequestFailed
 from milepost.protocol.connection import DEFAULT_MAX_SIZE
 from milepost.protocol.error_codes import RETRIABLE, ErrorCode
@@ -49,11 +50,13 @@ class Cluster:
         timeout: float = DEFAULT_TIMEOUT,
         max_size: int = DEFAULT_MAX_SIZE,
         retries: Retries | None = None,
+        security: ClientSecurity = PLAIN_TEXT,
     ):
         self.bootstrap = parse_addresses(bootstrap_servers)
         self.client_id = client_id
         self.timeout = timeout
         self.max_size = max_size
+        self.security = security
         self.retries = retries or Retries(timeout=timeout)
         self.info: ClusterInfo | None = None
         """What was last heard; its topics are those that were asked for so far."""
@@ -266,7 +269,9 @@ class Cluster:
 
     def dial(self, address: Address) -> Connection:
         """A connection of one's own, for requests that may take long."""
-        return Connection(address, client_id=self.client_id, timeout=self.timeout, max_size=self.max_size)
+        return Connection(
+            address, client_id=self.client_id, timeout=self.timeout, max_size=self.max_size, security=self.security
+        )
 
     def _any_connection(self) -> Connection:
         for connection in self._connections.values():

@@ -1,7 +1,7 @@
 """A blocking connection to one broker: one socket, the versions both sides speak, and each answer to its request.
 
-`Connection(address)` connects and asks for the broker's versions (ApiVersions) before anything else. A request goes out in the newest
-version that both know, or in `highest` if that is older.
+`Connection(address)` connects, asks for the broker's versions (ApiVersions) and logs in, if it has to, before anything else. A request
+goes out in the newest version that both know, or in `highest` if that is older.
 
     ask       a request and its answer
     send      a request without waiting; several may be open, their answers come in order
@@ -25,6 +25,7 @@ from typing import Any
 
 from milepost.client import versions
 from milepost.client.addresses import Address
+from milepost.client.security import PLAIN_TEXT, ClientSecurity
 from milepost.client.versions import API_VERSIONS_VERSION, api_of
 from milepost.codec.text import counted
 from milepost.errors import BrokerUnavailable, MalformedMessage
@@ -45,17 +46,21 @@ class Connection:
         client_id: str | None = CLIENT_ID,
         timeout: float = DEFAULT_TIMEOUT,
         max_size: int = DEFAULT_MAX_SIZE,
+        security: ClientSecurity = PLAIN_TEXT,
         monotonic: Callable[[], float] = time.monotonic,
     ):
         self.address = address
         self.timeout = timeout
         self.versions: dict[int, Versions] = {}
+        self._security = security
         self._monotonic = monotonic
         self._frames = ClientConnection(client_id, max_size)
         self._answers: deque[Answer] = deque()
         self._socket: socket.socket | None = self._connect()
         try:
             self.versions = self._ask_versions()
+            if security.login is not None:
+                security.login.log_in(self)
         except BaseException:
             self.close()
             raise
@@ -116,7 +121,14 @@ class Connection:
         except (UnicodeError, ValueError, OverflowError) as error:
             raise BrokerUnavailable(f"{str(self.address)[:80]!r} is no address: {error}") from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
+        try:
+            return self._security.encrypted(connected, self.address.host)
+        except OSError as error:
+            connected.close()
+            raise BrokerUnavailable(f"{self.address}: the TLS handshake ended: {self._reason(error, self.timeout)}") from error
+        except BaseException:
+            connected.close()
+            raise
 
     def _open_socket(self) -> socket.socket:
         if self._socket is None:

@@ -3,7 +3,7 @@
 For whoever lives on the loop already: a broker that talks to another one. `send` may be called at any time; the socket is connected by
 the first one, and requests that come before it is ready follow in order. With `negotiate` the broker's versions are asked for first, as
 `connection.Connection` does; without it every request names its version, as brokers do among themselves. With `prove` both ends prove
-before anything else that they know a secret (`protocol/scram`).
+before anything else that they know a secret (`security/scram`).
 
 Each request ends in exactly one call, on the loop's thread: `on_answer(response)` or `on_failure(error)`. Answers come in the order of
 the requests. A failure ends the connection, and with it every request that is open: nobody can say whose answer would come next. That

@@ -220,7 +220,7 @@ class ClusterMember:
         for entity, configs in found.items():
             self.on_changed_settings(entity, configs)
         if len(read) < len(changes.entities):
-            self.cluster.client_quotas = yield from entity_configs.read_quotas()
+            self.cluster.take_clients(*(yield from entity_configs.read_clients()))
 
     def with_topic_settings(
         self, topics: set[str], then: Callable[[], object], failed: Callable[[], object], new: Set[str] = frozenset()
@@ -247,11 +247,11 @@ class ClusterMember:
         else:
             then()
 
-    def with_fresh_quotas(self, then: Callable[[], object]) -> None:
-        """Go on when the quotas were read anew; with those that are known, if ZooKeeper cannot be asked."""
+    def with_fresh_clients(self, then: Callable[[], object]) -> None:
+        """Go on when quotas and users were read anew; with those that are known, if ZooKeeper cannot be asked."""
 
         def read() -> Steps[None]:
-            self.cluster.client_quotas = yield from entity_configs.read_quotas()
+            self.cluster.take_clients(*(yield from entity_configs.read_clients()))
 
         if self.is_registered:
             self._runner.run(read(), lambda _: then(), then)

@@ -8,6 +8,7 @@ The snapshot, `milepost.cluster.json`:
      "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
      "groups": {"readers": {"consumer.session.timeout.ms": "50000"}},
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
+     "users": {"alice": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}},
      "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
 
@@ -20,6 +21,7 @@ A change has one key, which says what it is, and takes the place of what was the
     {"gone": name}                                               they went
     {"broker": name, "to": {...}}, {"group": name, "to": {...}}
     {"quotas": {"user": null}, "to": {...}}                      of one entity; without values there are none any more
+    {"user": name, "to": {...}}                                  what proves a password, by mechanism; without any there is no such user
     {"features": {...}}, {"next_producer_id": n}
 
 A change is durable before it is in force, and in force before it is answered. The directories of a topic are made after the change that
@@ -48,6 +50,7 @@ from milepost.errors import KafkaStorage
 from milepost.files import Disk
 from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
 from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
+from milepost.security.scram import as_text, credentials_from
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.cluster")
@@ -111,6 +114,7 @@ class SoloCluster(ClusterView):
         self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
         self._quotas = {entity_key(entry["entity"]): entry for entry in content["quotas"]}
         self.client_quotas = list(self._quotas.values())
+        self.scram_users = {str(name): credentials_from(known) for name, known in content.get("users", {}).items()}
         self._take_features(content.get("features", {"epoch": 0, "levels": {}}))
         self._next_producer_id = int(content["next_producer_id"])
 
@@ -149,6 +153,10 @@ class SoloCluster(ClusterView):
                 self._quotas[entity_key(entity)] = {"entity": entity, "values": change["to"]}
                 if not change["to"]:
                     del self._quotas[entity_key(entity)]
+            case {"user": user}:
+                self.scram_users[user] = credentials_from(change["to"])
+                if not self.scram_users[user]:
+                    del self.scram_users[user]
             case {"features": features}:
                 self._take_features(features)
             case {"next_producer_id": producer_id}:
@@ -246,6 +254,7 @@ class SoloCluster(ClusterView):
             "leaving": dict(self.being_deleted),
             "brokers": self.broker_configs,
             "quotas": self.client_quotas,
+            "users": {user: {name: as_text(known) for name, known in each.items()} for user, each in self.scram_users.items()},
             "features": {"epoch": self.features_epoch, "levels": self.feature_levels},
             "next_producer_id": self._next_producer_id,
         }

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from milepost.security.scram import ScramCredential
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 NO_TOPIC_ID = bytes(16)
@@ -35,12 +38,17 @@ class ClusterView:
         """By the id of a broker; "" stands for all of them."""
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_quotas: list[dict[str, Any]] = []
+        self.scram_users: dict[str, dict[str, ScramCredential]] = {}
+        """By name and mechanism."""
         self.feature_levels: dict[str, int] = {}
         self.features_epoch = 0
         self.change_count = 0
         """Since the start, where this broker keeps them; the snapshot that it began with is none."""
         self._by_id: dict[bytes, TopicState] = {}
         self._by_metric_name: dict[str, str] = {}
+
+    def take_clients(self, quotas: list[dict[str, Any]], scram_users: dict[str, dict[str, ScramCredential]]) -> None:
+        self.client_quotas, self.scram_users = quotas, scram_users
 
     def stored_topic_configs(self, name: str) -> Mapping[str, str]:
         """As the cluster has them; `configs` of a topic are those in force, which differ where this broker cannot apply the stored ones."""

@@ -10,11 +10,13 @@ temporary one), and `log.index.profile` is the default of the topic property `in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from milepost.config.configuration import Configuration, properties
-from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, I, L, S, Value, declare
+from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, Given, I, L, S, Value, declare
 from milepost.config.listeners import PROTOCOLS, check_listeners
+from milepost.config.security import check_security, is_security_property
 from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
@@ -28,6 +30,7 @@ QUEUED_BYTES = 256 * MIB
 class BrokerConfig(Configuration):
     kind: ClassVar[str] = "broker property"
     has_promises: ClassVar[bool] = True
+    is_secret: ClassVar[Callable[[str], bool]] = staticmethod(is_security_property)
 
     # Where the logs are.
     log_dirs: tuple[str, ...] | None = declare(LIST, None, "data directories; without them log.dir", nullable=True)
@@ -111,7 +114,7 @@ class BrokerConfig(Configuration):
     listener_security_protocol_map: tuple[str, ...] = declare(
         LIST,
         tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
-        "the protocol of each listener's name; no listener may have another one than PLAINTEXT",
+        "the protocol of each listener's name",
         pattern=rf"(?i:[A-Z0-9_.-]+:({'|'.join(PROTOCOLS)}))",
         pattern_doc=f"NAME:PROTOCOL pairs between commas, each protocol one of {', '.join(PROTOCOLS)}",
     )
@@ -122,6 +125,12 @@ class BrokerConfig(Configuration):
         choices=("PLAINTEXT",),
         nullable=True,
     )
+
+    milepost_insecure_listener: bool = declare(
+        B, False, "serve listeners that can be reached from elsewhere, and where nobody has to say who it is"
+    )
+    secrets: tuple[Given, ...] = ()
+    """What was given of `config/security`, for all listeners or for one."""
 
     # The cluster.
     zookeeper_connect: str | None = declare(
@@ -275,7 +284,7 @@ class BrokerConfig(Configuration):
     def check(self) -> None:
         if not self.directories:
             raise InvalidConfiguration("log.dirs and log.dir are both empty: name at least one data directory.")
-        check_listeners(self)
+        check_security(self, check_listeners(self))
         if self.retention_ms == 0:
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."

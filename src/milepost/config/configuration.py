@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from milepost.config.definition import Property, Value
+from milepost.config.definition import Given, Property, Secret, Value
 from milepost.config.unserved import row_of, unkept_promises
 from milepost.errors import InvalidConfiguration
 
@@ -29,6 +29,8 @@ class Configuration:
     kind: ClassVar[str] = "property"
     has_promises: ClassVar[bool] = False
     """Whether Kafka has properties of this kind that promise what is not served (`config/unserved`)."""
+    is_secret: ClassVar[Callable[[str], bool]] = staticmethod(lambda name: False)
+    """Of a name that is no property: whether what is given for it is kept, unread and unseen, in the field `secrets`."""
     aliases: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -49,7 +51,7 @@ class Configuration:
         return type(self)(**{**self.values(), **self.fields_of(given)})
 
     def values(self) -> dict[str, Any]:
-        return {field_name: getattr(self, field_name) for field_name in properties(type(self))}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def items(self) -> Iterator[tuple[str, Value]]:
         """(Kafka's name, value) of every property, in the order of the class."""
@@ -59,6 +61,16 @@ class Configuration:
     def changed(self) -> dict[str, Value]:
         """The properties whose value is not their default."""
         return {name: value for name, value in self.items() if value != self.property(name).default}
+
+    @classmethod
+    def takes(cls, name: str) -> bool:
+        """Whether it is the name of a property, or of a secret."""
+        return name in cls.names() or cls.is_secret(name)
+
+    @classmethod
+    def read(cls, name: str, value: object) -> Value:
+        """What is given for such a name, if it can be."""
+        return as_secret(value) if cls.is_secret(name) else cls.property(name).parse(value)
 
     def get(self, name: str) -> Value:
         """The value of a property by Kafka's name."""
@@ -82,7 +94,7 @@ class Configuration:
     @classmethod
     def is_promise(cls, name: str) -> bool:
         """Whether a name is no property here, and Kafka's promises what is not served."""
-        return cls.has_promises and field_name_of(name) not in properties(cls) and row_of(name) is not None
+        return cls.has_promises and not cls.takes(name) and field_name_of(name) not in properties(cls) and row_of(name) is not None
 
     @classmethod
     def fields_of(cls, given: Mapping[str, object]) -> dict[str, Any]:
@@ -90,11 +102,16 @@ class Configuration:
         strangers = {name: given[name] for name in given if cls.is_promise(name)}
         if faults := unkept_promises(strangers):
             raise InvalidConfiguration("; ".join(faults) + ".")
-        fields = {}
-        for name in sorted(given.keys() - strangers.keys(), key=lambda name: name in cls.aliases):
+        secrets = [name for name in given if cls.is_secret(name)]
+        fields: dict[str, Any] = {"secrets": tuple(Given(name, as_secret(given[name])) for name in secrets)} if secrets else {}
+        for name in sorted(given.keys() - strangers.keys() - set(secrets), key=lambda name: name in cls.aliases):
             prop = cls.property(name)
             fields[field_name_of(prop.name)] = prop.parse(given[name])
         return fields
+
+
+def as_secret(value: object) -> Secret:
+    return value if isinstance(value, Secret) else Secret(str(value))
 
 
 def field_name_of(name: str) -> str:
@@ -108,6 +125,7 @@ def properties(cls: type[Configuration]) -> Mapping[str, Property]:
         found = KNOWN[cls] = {
             field.name: Property(field.name.replace("_", "."), *field.metadata["property"], **field.metadata["rules"])
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+            if field.metadata
         }
     return found
 

@@ -24,7 +24,7 @@ import enum
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
@@ -33,7 +33,32 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 DOUBLE_MAX = 1.7976931348623157e308
 
-Value = bool | int | float | str | tuple[str, ...] | None
+class Secret:
+    """Text that does not show itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str):
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Given(NamedTuple):
+    """A property that keeps its value to itself."""
+
+    name: str
+    value: Secret
+
+
+Value = bool | int | float | str | tuple[str, ...] | Secret | None
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
@@ -79,7 +104,7 @@ class Property:
         return parsed
 
     def allows(self, value: Value) -> bool:
-        if isinstance(value, bool):
+        if isinstance(value, bool | Secret):
             return True
         if isinstance(value, int | float):
             low, high = self.bounds()

@@ -106,7 +106,7 @@ def resolve(cls: type[C], *layers: Iterable[Setting]) -> Resolved[C]:
     names = cls.names()
     for setting in sorted((setting for layer in layers for setting in layer), key=lambda setting: setting.source):
         name = cls.aliases.get(setting.name, setting.name)
-        if name in names:
+        if cls.takes(name):
             chosen[name] = Setting(name, parse_in_place(cls, setting), setting.source, setting.place)
         elif cls.is_promise(name):
             promises[name.lower()] = setting
@@ -139,6 +139,6 @@ def parse_together(cls: type[C], chosen: Mapping[str, Setting]) -> C:
 
 def parse_in_place(cls: type[Configuration], setting: Setting) -> Value:
     try:
-        return cls.property(setting.name).parse(setting.value)
+        return cls.read(cls.aliases.get(setting.name, setting.name), setting.value)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{setting.place}: {error}") from None

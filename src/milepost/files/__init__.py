@@ -7,6 +7,7 @@ and ten thousand partitions fit into a thousand descriptors.
 
 from milepost.files.disk import Disk
 from milepost.files.handles import Handle, HandlePool
+from milepost.files.memory import file_in_memory
 from milepost.files.overlay import Overlay
 from milepost.files.whole import make_directories, opened, read_file, remove_file, remove_files, replace_file, write_file
 
@@ -15,6 +16,7 @@ __all__ = [
     "Handle",
     "HandlePool",
     "Overlay",
+    "file_in_memory",
     "make_directories",
     "opened",
     "read_file",

@@ -11,6 +11,7 @@ from milepost.net.event_loop import READ
 from milepost.net.frame_input import FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
 from milepost.net.response_order import OrderedResponse, ResponseOrder
+from milepost.security.principal import ANONYMOUS, KafkaPrincipal
 from milepost.segment.file_records import FileSlice
 
 if TYPE_CHECKING:
@@ -39,17 +40,27 @@ class PendingRequest(OrderedResponse, Answered, Protocol):
     throttle_seconds: float
 
 
+class Login(Protocol):
+    """How a peer says who it is, and proves it."""
+
+    def takes(self, request: Any) -> bool:
+        """Whether the request is part of it, or may not come before it. It is answered, or will be."""
+
+
 class ChannelOwner(Protocol):
     """What a connection and its requests need of the processor that has them."""
 
     output: OutputBudget
     is_pooled: bool
+    max_request_bytes: int
 
     def answer(self, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None: ...
 
     def refuse(self, request: PendingRequest, reason: str) -> None: ...
 
     def close(self, channel: Channel, reason: str = "") -> None: ...
+
+    def expel(self, channel: Channel, reason: str) -> None: ...
 
 
 class Channel(FrameInput):
@@ -70,15 +81,22 @@ class Channel(FrameInput):
         "is_put_off",
         "last_active",
         "listener",
+        "login",
+        "login_ends",
+        "max_request_bytes",
         "mute",
         "opened_at",
         "out_bytes",
         "pending_responses",
+        "principal",
         "processor",
         "reserved",
         "state",
         "stuck_since",
     )
+
+    has_unread: bool = False
+    """Whether there are bytes that were received, and that the kernel would not report again."""
 
     def __init__(
         self, sock: socket.socket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers
@@ -105,8 +123,15 @@ class Channel(FrameInput):
         self._pass_began = self._turn_began = 0.0
         # Requests whose answers have not left yet.
         self.answered: list[Answered] = []
-        # Whatever the layer above remembers about a connection: client name, fetch session, principal.
+        # Whatever the layer above remembers about a connection: client name, fetch session.
         self.state: dict[str, Any] = {}
+        # Who the peer is; None until that is known, on a listener where it has to be.
+        self.principal: KafkaPrincipal | None = ANONYMOUS
+        # How the peer says so, where it has to; and when that holds no longer.
+        self.login: Login | None = None
+        self.login_ends: float | None = None
+        # Of one request; less before it is known who sends it.
+        self.max_request_bytes = 0
         # Which broker of the cluster the peer has proven to be.
         self.broker_id: int | None = None
         # Set by the layer above when it knows what comes next.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,6 +24,7 @@ from milepost.net.event_loop import HANGUP, READ, WRITE, EventLoop
 from milepost.net.frame_input import KEPT_AS_COPY, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState
 from milepost.net.output_budget import OutputBudget
+from milepost.net.paused_channels import PausedChannels
 from milepost.net.refusals import Refusals
 from milepost.net.request import Request
 from milepost.net.request_channel import PooledRequestChannel, RequestChannel
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from milepost.net.outgoing import Outgoing
 
 logger = logging.getLogger("milepost.net")
+
+MakeChannel = Callable[..., Channel]
+"""Of a socket, its peer, the name of the listener, the processor, the time and the receive buffers."""
 
 MOST_WAITING_OUTPUT = 1 << 20
 PASS_SECONDS = 0.02
@@ -52,6 +56,7 @@ class Processor:
         listener: str = "",
         max_request_bytes: int = 100 << 20,
         max_idle_seconds: float = 600.0,
+        make_channel: MakeChannel = Channel,
         on_closed: Callable[[Channel], None] = lambda channel: None,
         between_requests: Callable[[], None] | None = None,
         refusals: Refusals | None = None,
@@ -66,11 +71,12 @@ class Processor:
         self.channels: OrderedDict[int, Channel] = OrderedDict()
         self.refusals = refusals or Refusals(loop.monotonic)
         self.output = output or OutputBudget()
+        self._make_channel = make_channel
         self._on_closed = on_closed
         self._between_requests = between_requests
         self._buffers = ReceiveBuffers()
         self._memory = requests.memory
-        self._paused: deque[Channel] = deque()
+        self._paused = PausedChannels(self.loop.post, self._resume_paused)
         self.opened = self.closed = 0
         self.is_reading = True
         # Handlers run on threads of their own.
@@ -79,7 +85,9 @@ class Processor:
     # Connections.
 
     def accept(self, sock: socket.socket, peer: str, listener: str) -> Channel:
-        channel = Channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
+        channel: Channel = self._make_channel(sock, peer, listener, self, self.loop.monotonic(), self._buffers)
+        if channel.login is None:
+            channel.max_request_bytes = self.max_request_bytes
         self.opened += 1
         self.channels[channel.fd] = channel
         self.loop.register(channel.fd, READ, partial(self._on_ready, channel))
@@ -146,7 +154,7 @@ class Processor:
         except OSError as error:
             self.close(channel, str(error))
         except MilepostError as error:
-            self._refuse(channel, str(error))
+            self.expel(channel, str(error))
 
     def _on_readable(self, channel: Channel) -> None:
         if channel.mute is not NOT_MUTED or channel.out_bytes or channel.is_put_off:
@@ -158,8 +166,9 @@ class Processor:
                 size = channel.receive()
             elif not channel.reserved:
                 size = channel.receive(KEPT_AS_COPY - 1)
-            elif self._memory.refuses(channel, self._memory_available):
-                self._pause_for_memory(channel)
+            elif self._memory.refuses(channel, self._paused.memory_available):
+                self._paused.add(channel)
+                self._want(channel, 0)
                 return
             else:
                 # No further than the end of this request: the next one waits for its turn.
@@ -194,7 +203,7 @@ class Processor:
                 received_at = now
                 now = 0.0 if channel.fast_path is None else self._take_fast_path(channel, channel.fast_path, received_at)
                 if not now:
-                    frame = channel.next_frame(self.max_request_bytes)
+                    frame = channel.next_frame(channel.max_request_bytes)
                     if frame is None:
                         break
                     channel.mute = MUTED  # as the table says; looking it up costs more than the rest of this loop
@@ -253,28 +262,13 @@ class Processor:
             now = request.answered_at or now
         return now
 
-    # Memory.
-
-    def _pause_for_memory(self, channel: Channel) -> None:
-        """Leave the connection alone until there is memory again."""
-        channel.is_paused_for_memory = True
-        self._paused.append(channel)
-        self._want(channel, 0)
-
-    def _memory_available(self) -> None:
-        """Called when memory was released, on any thread."""
-        self.loop.post(self._resume_paused)
-
-    def _resume_paused(self) -> None:
-        # Read from here, who waited longest first: by the time the kernel reports them, the connection that released the memory may have
-        # taken it again. Those for whom there is nothing yet wait on, in this order.
-        waiting, self._paused = self._paused, deque()
-        for channel in waiting:
-            channel.is_paused_for_memory = False
-            if channel.is_open:
-                channel.restart_frame(self.loop.now)
-                self._want(channel, READ)
-                self._on_ready(channel, READ)
+    def _resume_paused(self, channel: Channel) -> None:
+        """There is memory again. Read from here, whoever waited longest first: by the time the kernel reports them, the connection that
+        released the memory may have taken it again."""
+        if channel.is_open:
+            channel.restart_frame(self.loop.now)
+            self._want(channel, READ)
+            self._on_ready(channel, READ)
 
     # Writing.
 
@@ -298,9 +292,10 @@ class Processor:
 
     def _refuse_request(self, request: PendingRequest, reason: str) -> None:
         request.channel.answered.append(request)
-        self._refuse(request.channel, reason)
+        self.expel(request.channel, reason)
 
-    def _refuse(self, channel: Channel, reason: str) -> None:
+    def expel(self, channel: Channel, reason: str) -> None:
+        """Close a connection for what its peer did. That is counted, and told."""
         if channel.is_open:
             self.refusals.note(channel.peer, reason)
             self.close(channel)
@@ -341,7 +336,7 @@ class Processor:
         except OSError as error:
             self.close(channel, str(error))
         except MilepostError as error:
-            self._refuse(channel, str(error))
+            self.expel(channel, str(error))
 
     def _queue(self, channel: Channel, request: PendingRequest, outgoing: Sequence[Outgoing]) -> None:
         channel.answered.append(request)
@@ -394,3 +389,9 @@ class Processor:
         if channel.interest != events:
             channel.interest = events
             self.loop.modify(channel.fd, events)
+        if events & READ and channel.has_unread:
+            self.loop.post(partial(self._read_on, channel))
+
+    def _read_on(self, channel: Channel) -> None:
+        if channel.is_open:
+            self._on_ready(channel, READ)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from milepost.config.listeners import Listener
@@ -28,7 +28,7 @@ from milepost.net.event_loop import READ, EventLoop
 from milepost.net.handler_pool import RequestHandlerPool
 from milepost.net.memory_pool import LEAST_RECEIVED, MemoryPool
 from milepost.net.output_budget import OutputBudget
-from milepost.net.processor import Processor
+from milepost.net.processor import MakeChannel, Processor
 from milepost.net.refusals import Refusals
 from milepost.net.request_channel import Handler, PooledRequestChannel, RequestChannel
 from milepost.net.server_metrics import ServerMetrics
@@ -69,14 +69,17 @@ class SocketServer:
         settings: ServerSettings | None = None,
         *,
         control_listener: Listener | None = None,
+        channels: Mapping[str, MakeChannel] | None = None,
         on_closed: Callable[[Channel], None] = lambda channel: None,
         fatal: Callable[[BaseException], None] | None = None,
     ):
+        """`channels`: what makes the connections of a listener, where that is no plain `Channel`."""
         self.settings = settings or ServerSettings()
         self.loop = EventLoop(busy_poll=self.settings.busy_poll and not self.settings.pooled)
         self._control_loop = EventLoop() if control_listener else None
         self._fatal = fatal or self._stop_after
         self._user_on_closed = on_closed
+        self._channels = channels or {}
         self.fatal_error: BaseException | None = None
         queued_bytes = self.settings.queued_max_request_bytes
         self.memory = MemoryPool[Channel](queued_bytes) if queued_bytes > 0 else None
@@ -145,6 +148,7 @@ class SocketServer:
             listener=listener,
             max_request_bytes=self.settings.socket_request_max_bytes,
             max_idle_seconds=self.settings.connections_max_idle_ms / 1000,
+            make_channel=self._channels.get(listener, Channel),
             on_closed=self._on_closed,
             between_requests=between,
             refusals=self.refusals,

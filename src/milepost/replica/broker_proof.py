@@ -1,4 +1,4 @@
-"""How brokers of one cluster prove to each other that they are: a secret that lives in ZooKeeper, and SCRAM over it (`protocol/scram`).
+"""How brokers of one cluster prove to each other that they are: a secret that lives in ZooKeeper, and SCRAM over it (`security/scram`).
 
 A client that can read ZooKeeper is trusted: it could make itself the controller there. One that can only reach a listener is not.
 Both ends of a connection prove that they know the secret, once, before its first request; from then on the connection is a
@@ -14,11 +14,10 @@ import secrets
 from collections.abc import Iterable
 
 from milepost.errors import AuthenticationFailed, BrokerUnavailable
-from milepost.protocol.scram import ScramClient, ScramServer, credential
+from milepost.security.scram import ITERATIONS, SHA_256, ScramClient, ScramServer, credential_of, kept_salted
 
 logger = logging.getLogger("milepost.replica")
 
-NONCE_BYTES = 18
 SECRET_BYTES = 32
 
 
@@ -44,10 +43,12 @@ class BrokerProof:
         return ProofTowards(self, broker_id)
 
     def client(self, to: int) -> ScramClient:
-        return ScramClient(str(self.broker_id), self._known(), str(to), new_nonce)
+        return ScramClient(str(self.broker_id), self._known(), str(to))
 
     def server(self) -> ScramServer:
-        return ScramServer(credential(self._known(), self._salt), str(self.broker_id), new_nonce)
+        salted = kept_salted(SHA_256, self._known(), self._salt, ITERATIONS)
+        known = credential_of(SHA_256, salted, self._salt, ITERATIONS)
+        return ScramServer(lambda name: known, me=str(self.broker_id))
 
     def _known(self) -> bytes:
         if self._secret is None:
@@ -75,10 +76,6 @@ def broker_id_of(name: str | None) -> int:
     if name is None or not (name.isascii() and name.isdecimal() and len(name) <= 10):
         raise AuthenticationFailed(f"{str(name)[:20]!r} is no id of a broker")
     return int(name)
-
-
-def new_nonce() -> str:
-    return secrets.token_urlsafe(NONCE_BYTES)
 
 
 def new_secret() -> bytes:

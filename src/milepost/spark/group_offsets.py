@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from milepost.client.cluster import Cluster
 from milepost.client.offsets import commit
 from milepost.client.retrying import Retries
+from milepost.client.security import client_security
 from milepost.errors import InvalidArgument, MilepostError
 from milepost.spark.options import SourceOptions
-from milepost.spark.wire.settings import refuse_security
 from milepost.topic_partition import TopicPartition
 
 logger = logging.getLogger("milepost.spark")
@@ -27,11 +27,13 @@ class GroupOffsets:
             raise InvalidArgument(
                 "commitGroupId names a group of a broker: say which with kafka.bootstrap.servers, also next to path"
             )
-        refuse_security(options.kafka)
         assert options.commit_group is not None
         self.group = options.commit_group
         self._cluster = Cluster(
-            options.bootstrap_servers, timeout=PATIENCE_SECONDS, retries=Retries(timeout=PATIENCE_SECONDS, attempts=5)
+            options.bootstrap_servers,
+            timeout=PATIENCE_SECONDS,
+            retries=Retries(timeout=PATIENCE_SECONDS, attempts=5),
+            security=client_security(options.kafka),
         )
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -54,7 +54,6 @@ def test_time_column_must_be_one(tmp_path):
         ({"path": "a", "kafka.compression.type": "rar"}, "kafka.compression.type is 'rar'"),
         ({"kafka.bootstrap.servers": "h:1", "kafka.acks": "1"}, "kafka.acks is 1"),
         ({"kafka.bootstrap.servers": "h:1", "kafka.transactional.id": "x"}, "kafka.transactional.id"),
-        ({"kafka.bootstrap.servers": "h:1", "kafka.security.protocol": "SSL"}, "secured connection"),
         (
             {"kafka.bootstrap.servers": "h:1", "kafka.key.serializer": "x"},
             "kafka.key.serializer cannot be set: keys are written as",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import milepost
-from milepost.errors import BrokerUnavailable, InvalidArgument, OffsetOutOfRange
+from milepost.errors import BrokerUnavailable, InvalidArgument, InvalidConfiguration, OffsetOutOfRange
 from milepost.spark.open_transport import open_transport
 from milepost.spark.options import SourceOptions
 from milepost.topic_partition import TopicPartition
@@ -142,12 +142,17 @@ def test_nobody_listens():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN"), ("ssl.truststore.location", "/x")],
+    ("given", "sentence"),
+    [
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: has no effect without security.protocol"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: '' is not served"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere"}, "ssl.truststore.location: /nowhere cannot be read"),
+        ({"security.protocol": "SSL", "ssl.engine.factory.class": "x"}, "milepost's clients do not know this"),
+    ],
 )
-def test_security_is_refused_in_one_sentence(broker, name, value):
-    with pytest.raises(InvalidArgument, match=f"kafka.{name} asks for a secured connection"):
-        read_rows(options(broker, **{f"kafka.{name}": value}))
+def test_security_that_makes_no_sense_is_one_sentence(broker, given, sentence):
+    with pytest.raises(InvalidConfiguration, match=sentence):
+        read_rows(options(broker, **{f"kafka.{name}": value for name, value in given.items()}))
 
 
 def test_plain_text_may_be_asked_for(broker, data):

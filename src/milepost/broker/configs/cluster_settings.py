@@ -56,7 +56,7 @@ class ClusterSettings:
 
     def take_all(self, stored: entity_configs.Stored) -> None:
         cluster = self._broker.cluster
-        cluster.client_quotas = stored.quotas
+        cluster.take_clients(*stored.clients)
         of_brokers = {name: last_good(cluster.stored_brokers, name, configs) for name, configs in stored.brokers.items()}
         if of_brokers != cluster.stored_brokers:
             cluster.stored_brokers = of_brokers

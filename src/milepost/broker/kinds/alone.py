@@ -29,6 +29,7 @@ from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.cluster.change_log import ChangeLog
 from milepost.cluster.solo import KnownTopic, SoloCluster
 from milepost.config.broker import BrokerConfig
+from milepost.config.security import wants_login
 from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.directory.partition_metadata import random_topic_id
 from milepost.replica.manager import ReplicaManager
@@ -40,7 +41,8 @@ class AloneBroker(Broker):
     cluster: SoloCluster
 
     def __init__(self, config: BrokerConfig | Mapping[str, object], **surroundings: Unpack[Surroundings]):
-        super().__init__(configured(config), served_apis(), **surroundings)
+        known = configured(config)
+        super().__init__(known, served_apis(with_login=wants_login(known)), **surroundings)
         given, logs = self.config, self.logs
         with self.abandoned_if_it_fails():
             logs.open_directories()

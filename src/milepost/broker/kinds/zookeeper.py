@@ -39,7 +39,7 @@ from milepost.cluster.zookeeper.operations import Create
 from milepost.cluster.zookeeper.session import Session, Steps, retried
 from milepost.cluster.zookeeper.znodes import LOG_DIR_EVENT, BrokerNode, log_dir_event
 from milepost.config.broker import BrokerConfig
-from milepost.config.listeners import parse_listener
+from milepost.config.listeners import inter_broker_listener, protocols_of
 from milepost.errors import BrokerUnavailable, MilepostError
 from milepost.log.directory.data_directory import DataDirectory
 from milepost.log.directory.partition_metadata import random_topic_id
@@ -326,7 +326,9 @@ def by_sockets(broker: ZooKeeperBroker) -> Connections:
     peers: Peers = LoopPeers(loop, broker.node_id, broker.inter_broker_listener, config.control_plane_listener_name, broker.proof)
     if isinstance(broker.loop, GatedLoop):
         peers = GatedPeers(peers, loop, broker.loop)
-    endpoints = [Endpoint(each.listener, "PLAINTEXT", *broker.advertised(each.listener)) for each in broker.server.all_acceptors]
+    protocols = protocols_of(config.listener_security_protocol_map)
+    names = [acceptor.listener for acceptor in broker.server.all_acceptors]
+    endpoints = [Endpoint(name, protocols[name], *broker.advertised(name)) for name in names]
     return Connections(session, peers, endpoints)
 
 
@@ -335,13 +337,6 @@ def served_apis() -> dict[int, Api]:
     served = handled_apis() | {key: BY_KEY[key]._replace(served=BY_KEY[key].known) for key in OLD_VERSIONS_TOO}
     del served[DESCRIBE_QUORUM]  # as with Kafka and ZooKeeper: the controller is elected, without a quorum
     return served
-
-
-def inter_broker_listener(config: BrokerConfig) -> str:
-    """Where none is named it is the first that is not the controller's own."""
-    names = [parse_listener(each).name for each in config.listeners]
-    others = (name for name in names if name != config.control_plane_listener_name)
-    return config.inter_broker_listener_name or next(others, names[0])
 
 
 def known_cluster_id(directories: Sequence[DataDirectory], node_id: int) -> str | None:

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36): one message of another broker's proof (`protocol/scram`), after SaslHandshake.
+"""SaslAuthenticate (key 36): one message of another broker's proof (`security/scram`), after SaslHandshake.
 
 Behind the last one the connection is that broker's (`Channel.broker_id`). A proof that fails is over: 58 SASL_AUTHENTICATION_FAILED.
 """
@@ -12,8 +12,8 @@ from milepost.broker.requests.sasl_handshake import PROOF
 from milepost.errors import AuthenticationFailed
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
-from milepost.protocol.scram import ScramServer
 from milepost.replica.broker_proof import broker_id_of
+from milepost.security.scram import ScramServer
 
 if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("milepost.broker")
 
 
-def handle(request: SaslAuthenticateRequest, context: Context, broker: ClusterParts) -> SaslAuthenticateResponse:
+def handle(request: SaslAuthenticateRequest, context: Context, broker: ClusterParts | None) -> SaslAuthenticateResponse:
     exchange = context.connection.pop(PROOF, None)
     if not isinstance(exchange, ScramServer):
         return SaslAuthenticateResponse(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.features import TRANSACTION_VERSION, level_of
-from milepost.broker.topology.alone_configs import AloneConfigs, AloneQuotas
+from milepost.broker.topology.alone_configs import AloneConfigs, AloneQuotas, AloneScramUsers
 from milepost.broker.topology.protocols import HERE, BrokersFetch, Coordinator, Node, PartitionState, Topology
 from milepost.protocol.error_codes import ErrorCode
 
@@ -35,6 +35,7 @@ def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topolog
         AloneFeatures(parts, cluster),
         AloneConfigs(parts, cluster, topics),
         AloneQuotas(cluster, topics),
+        AloneScramUsers(cluster, topics),
         topics,
     )
 

@@ -14,6 +14,7 @@ from milepost.broker.configs.config_resources import BrokerSettings, GroupSettin
 from milepost.broker.configs.dynamic_config import apply, use_config
 from milepost.config.group import GroupConfig
 from milepost.errors import MilepostError, PolicyViolation
+from milepost.security.scram import as_text
 
 if TYPE_CHECKING:
     from milepost.broker.configs.client_quotas import Entity
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from milepost.broker.topology.protocols import Failures
     from milepost.cluster.change_log import Change
     from milepost.cluster.solo import SoloCluster
+    from milepost.security.scram import ScramCredential
 
 MOST_GROUPS = 10_000
 
@@ -113,5 +115,23 @@ class AloneQuotas:
             after = with_changes(before, changed)
             if after != before:
                 changes[key] = {"quotas": entity, "to": after}
+            yield
+        return (yield from self._changes.saving(changes))
+
+
+class AloneScramUsers:
+    def __init__(self, cluster: SoloCluster, topics: AloneTopics):
+        self._cluster = cluster
+        self._changes = topics
+
+    def refreshing(self) -> Work[None]:
+        """No other broker could have changed them."""
+        yield from ()
+
+    def altering(self, wanted: Mapping[str, Mapping[str, ScramCredential | None]]) -> Work[Failures]:
+        changes: dict[str, Change] = {}
+        for user, credentials in wanted.items():
+            after = {**self._cluster.scram_users.get(user, {}), **credentials}
+            changes[user] = {"user": user, "to": {name: as_text(known) for name, known in after.items() if known is not None}}
             yield
         return (yield from self._changes.saving(changes))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
     from milepost.replica.partition import Partition
+    from milepost.security.scram import ScramCredential
     from milepost.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -202,6 +203,14 @@ class Quotas(Protocol):
         """Set quotas of entities, or take them away (None)."""
 
 
+class ScramUsers(Protocol):
+    def refreshing(self) -> Work[None]:
+        """Read what is stored: another broker may have changed it a moment ago."""
+
+    def altering(self, wanted: Mapping[str, Mapping[str, ScramCredential | None]]) -> Work[Failures]:
+        """Set what proves the passwords of users, by mechanism, or take it away (None)."""
+
+
 class Topics(Protocol):
     @property
     def refusal(self) -> int:
@@ -248,4 +257,5 @@ class Topology(NamedTuple):
     features: Features
     configs: Configs
     quotas: Quotas
+    scram_users: ScramUsers
     topics: Topics

@@ -12,7 +12,7 @@ from milepost.broker.fetch.replica_id import refuse_follower, replica_id_of
 from milepost.broker.internal_topics.remote_verification import ask_coordinator
 from milepost.broker.telemetry.replication_metrics import ClusterReplicationMetrics, Replicating
 from milepost.broker.topology.protocols import HERE, NO_LEADER, BrokersFetch, Coordinator, Node, PartitionState, Topology
-from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas
+from milepost.broker.topology.zookeeper_configs import ZooKeeperConfigs, ZooKeeperQuotas, ZooKeeperScramUsers
 from milepost.coordinator.hashing import partition_of
 from milepost.errors import MilepostError
 from milepost.protocol.error_codes import ErrorCode
@@ -86,6 +86,7 @@ def topology(broker: Clustered) -> Topology:
         FixedFeatures(),
         ZooKeeperConfigs(broker.member, broker.cluster, broker.settings),
         ZooKeeperQuotas(broker.member),
+        ZooKeeperScramUsers(broker.member),
         broker.topics,
     )
 

@@ -18,6 +18,7 @@ from milepost.cluster.zookeeper import entity_configs as stored_settings
 from milepost.cluster.zookeeper.entity_configs import ALL_BROKERS, broker_entity, topic_entity
 from milepost.errors import BrokerUnavailable, InvalidRequest, MilepostError
 from milepost.protocol.error_codes import ErrorCode
+from milepost.security.scram import as_text
 
 if TYPE_CHECKING:
     from milepost.broker.configs.client_quotas import Entity
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from milepost.cluster.controller_metadata import ControllerMetadata
     from milepost.cluster.member import ClusterMember
     from milepost.cluster.zookeeper.session import Steps
+    from milepost.security.scram import ScramCredential
 
 Failed = Callable[[MilepostError], object]
 IsStored = Callable[[bool], object]
@@ -90,25 +92,59 @@ class ZooKeeperQuotas:
         self._member = member
 
     def refreshing(self) -> Work[None]:
-        yield self._member.with_fresh_quotas
+        yield self._member.with_fresh_clients
 
     def altering(self, wanted: Mapping[str, tuple[Entity, dict[str, float | None]]]) -> Work[Failures]:
-        outcomes = yield from gathered([partial(self._store, entity, changes) for entity, changes in wanted.values()])
-        refused = (key for key, is_stored in zip(wanted, outcomes, strict=True) if not is_stored)
-        return {key: TopicNotChanged(ErrorCode.UNKNOWN_SERVER_ERROR) for key in refused}
+        return (yield from storing(self._member, {key: (entity, texts(changes)) for key, (entity, changes) in wanted.items()}))
 
-    def _store(self, entity: Entity, changes: Mapping[str, float | None], done: IsStored) -> None:
-        path = stored_settings.quota_path(entity)
 
-        def change() -> Steps[bool]:
-            configs = (yield from stored_settings.read([path])).get(path)
-            if configs is None:
-                return False  # a node that makes no sense: what else is in it would be lost
-            for key, value in changes.items():
-                if value is None:
-                    configs.pop(key, None)
-                else:
-                    configs[key] = str(int(value) if key in WHOLE else float(value))
-            return (yield from stored_settings.write(path, configs))
+class ZooKeeperScramUsers:
+    """In the same nodes, where Kafka keeps them."""
 
-        self._member.run(change(), done, lambda: done(False))
+    def __init__(self, member: ClusterMember):
+        self._member = member
+
+    def refreshing(self) -> Work[None]:
+        yield self._member.with_fresh_clients
+
+    def altering(self, wanted: Mapping[str, Mapping[str, ScramCredential | None]]) -> Work[Failures]:
+        changes: dict[str, tuple[Entity, Changed]] = {
+            user: ({"user": user}, {name: None if known is None else as_text(known) for name, known in credentials.items()})
+            for user, credentials in wanted.items()
+        }
+        failures = yield from storing(self._member, changes)
+        yield self._member.with_fresh_clients
+        return failures
+
+
+Changed = Mapping[str, "str | None"]
+"""Settings of an entity, None to take one away."""
+
+
+def texts(changes: Mapping[str, float | None]) -> Changed:
+    return {
+        key: None if value is None else str(int(value) if key in WHOLE else float(value)) for key, value in changes.items()
+    }
+
+
+def storing(member: ClusterMember, wanted: Mapping[str, tuple[Entity, Changed]]) -> Work[Failures]:
+    outcomes = yield from gathered([partial(store, member, entity, changes) for entity, changes in wanted.values()])
+    refused = (key for key, is_stored in zip(wanted, outcomes, strict=True) if not is_stored)
+    return {key: TopicNotChanged(ErrorCode.UNKNOWN_SERVER_ERROR) for key in refused}
+
+
+def store(member: ClusterMember, entity: Entity, changes: Changed, done: IsStored) -> None:
+    path = stored_settings.quota_path(entity)
+
+    def change() -> Steps[bool]:
+        configs = (yield from stored_settings.read([path])).get(path)
+        if configs is None:
+            return False  # a node that makes no sense: what else is in it would be lost
+        for key, value in changes.items():
+            if value is None:
+                configs.pop(key, None)
+            else:
+                configs[key] = value
+        return (yield from stored_settings.write(path, configs))
+
+    member.run(change(), done, lambda: done(False))

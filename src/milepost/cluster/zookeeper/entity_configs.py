@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 from milepost.cluster.zookeeper import znodes
 from milepost.cluster.zookeeper.operations import Children, Create, Delete, Error, Get, SetData
 from milepost.cluster.zookeeper.session import Steps, retried
+from milepost.security.scram import ScramCredential, credentials_from
 
 DEFAULT = "<default>"
 ALL_BROKERS = ""
@@ -25,12 +26,20 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 KINDS = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
+class Clients(NamedTuple):
+    """What is kept of users and clients: quotas, in the form of `broker/configs/client_quotas`, and what proves the passwords of users, by
+    mechanism."""
+
+    quotas: list[dict[str, Any]]
+    scram_users: dict[str, dict[str, ScramCredential]]
+
+
 class Stored(NamedTuple):
-    """Everything there is: settings by topic, by broker ("" for all), and quotas. None for a node that makes no sense."""
+    """Everything there is: settings by topic and by broker ("" for all). None for a node that makes no sense."""
 
     topics: dict[str, dict[str, str] | None]
     brokers: dict[str, dict[str, str] | None]
-    quotas: list[dict[str, Any]]
+    clients: Clients
 
 
 def broker_entity(name: str) -> str:
@@ -60,16 +69,15 @@ def read_all() -> Steps[Stored]:
     lists = yield [Children(f"{znodes.CONFIG}/{kind}") for kind in ("topics", "brokers")]
     topics, brokers = (listed.children for listed in lists)
     found = yield from read([f"topics/{name}" for name in topics] + [f"brokers/{name}" for name in brokers])
-    quotas = yield from read_quotas()
+    clients = yield from read_clients()
     return Stored(
         {name: found.get(f"topics/{name}") for name in topics},
         {(ALL_BROKERS if name == DEFAULT else name): found.get(f"brokers/{name}") for name in brokers},
-        quotas,
+        clients,
     )
 
 
-def read_quotas() -> Steps[list[dict[str, Any]]]:
-    """In the form of `broker/configs/client_quotas`."""
+def read_clients() -> Steps[Clients]:
     listed = yield [Children(f"{znodes.CONFIG}/{kind}") for kind in KINDS.values()]
     paths = [f"{kind}/{name}" for kind, answer in zip(KINDS.values(), listed, strict=True) for name in answer.children]
     users = [path for path in paths if path.startswith("users/")]
@@ -77,11 +85,14 @@ def read_quotas() -> Steps[list[dict[str, Any]]]:
     paths += [f"{path}/clients/{name}" for path, answer in zip(users, below, strict=True) for name in answer.children]
     found = yield from read(paths)
     quotas = []
+    scram_users = {}
     for path, configs in found.items():
+        if path in users and (credentials := credentials_from(configs)):
+            scram_users[unquote(path.removeprefix("users/"))] = credentials
         values = {key: value for key, text in configs.items() if (value := _number(text)) is not None}
         if values:
             quotas.append({"entity": quota_entity(path), "values": dict(sorted(values.items()))})
-    return quotas
+    return Clients(quotas, scram_users)
 
 
 def quota_entity(path: str) -> dict[str, str | None]:

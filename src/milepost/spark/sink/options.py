@@ -11,9 +11,11 @@
     commitId                       NAME:NUMBER of a batch write that may be repeated: under one id it is written once     (path)
     stagingPath                    where tasks put their segments before the commit; next to the directory    (path)
 
-Brokers are spoken to in plain text; an option that asks for security is refused. `kafka.acks` other than all is refused, too: a sink that
-loses what Spark has ticked off is of no use. Serializers are refused as by the connector; `includeHeaders` is accepted as by the
-connector, which also writes headers whenever there is a column of them. Other producer settings are left aside.
+    kafka.security.protocol, .sasl.*, .ssl.*    as for every client (`client/security`); files that they name have to be where tasks run
+
+`kafka.acks` other than all is refused: a sink that loses what Spark has ticked off is of no use. Serializers are refused as by the
+connector; `includeHeaders` is accepted as by the connector, which also writes headers whenever there is a column of them. Other producer
+settings are left aside.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from milepost.client.security import NO_SECURITY, PREFIXES, SecuritySettings
 from milepost.codec.compression import Codec
 from milepost.errors import InvalidArgument
 from milepost.spark.option_values import OptionMap, number, size
 from milepost.spark.options import refuse_unknown
 from milepost.spark.paths import absolute, parse_paths
-from milepost.spark.wire.settings import refuse_security
 
 logger = logging.getLogger("milepost.spark")
 
@@ -45,7 +47,7 @@ MEANT = {
     "subscribe": "topic", "topics": "topic", "bootstrap.servers": "kafka.bootstrap.servers", "servers": "kafka.bootstrap.servers",
     "compression": "kafka.compression.type", "codec": "kafka.compression.type", "numPartitions": "partitions",
 }  # fmt: skip
-USED = ("compression.type", "batch.size", "acks", "client.id", "security.protocol")
+USED = ("compression.type", "batch.size", "acks", "client.id")
 # The connector sets these itself; a value of the user's would be lost, so it says so.
 REFUSED = {"key.serializer": "keys", "value.serializer": "values"}
 
@@ -63,6 +65,7 @@ class SinkOptions:
     staging_path: str | None = None
     commit_id: tuple[str, int] | None = None
     client_id: str = "milepost-spark"
+    security: SecuritySettings = NO_SECURITY
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
@@ -80,7 +83,6 @@ class SinkOptions:
             raise InvalidArgument(f"path names {len(paths)} directories; records are written to one")
         if not paths and servers is None:
             raise InvalidArgument("where to? give path, a data directory, or kafka.bootstrap.servers, such as localhost:9092")
-        refuse_security(kafka)
         if TRANSACTIONAL in kafka:
             raise InvalidArgument(
                 "kafka.transactional.id: brokers end a transaction with its producer, and Spark's tasks end before their batch is "
@@ -91,7 +93,8 @@ class SinkOptions:
                 f"kafka.acks is {kafka['acks']}; a sink waits for all replicas in sync: leave it out, or say all"
             )
         for name in sorted(kafka.keys() - set(USED)):
-            logger.info("kafka.%s has no effect on what is written", name)
+            if not name.startswith(PREFIXES):
+                logger.info("kafka.%s has no effect on what is written", name)
         batch_bytes = number(OptionMap(kafka), "batch.size") or (FILE_BATCH_BYTES if paths else WIRE_BATCH_BYTES)
         return cls(
             path=absolute(paths[0], "path") if paths else None,
@@ -105,6 +108,7 @@ class SinkOptions:
             staging_path=absolute(options["stagingPath"], "stagingPath") if options.get("stagingPath") else None,
             commit_id=_commit_id(options.get("commitId")),
             client_id=kafka.get("client.id", "milepost-spark"),
+            security=SecuritySettings.of(kafka),
         )
 
     @property

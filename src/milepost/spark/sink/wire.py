@@ -27,7 +27,7 @@ def produce(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: int) 
     """How many records were acknowledged: all, or it raises."""
     assert options.bootstrap_servers is not None
     records = 0
-    with Cluster(options.bootstrap_servers, client_id=options.client_id) as cluster:
+    with Cluster(options.bootstrap_servers, client_id=options.client_id, security=options.security.security()) as cluster:
         producer = Producer(cluster)
         encoder = Encoder(options, on_brokers(cluster), task)
         for group in tables(batches):

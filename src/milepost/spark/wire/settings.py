@@ -5,8 +5,9 @@
     kafka.fetch.max.bytes             of one answer                                     8 MiB
     kafka.max.partition.fetch.bytes   the same, and the smaller of the two counts       8 MiB
 
-Brokers are spoken to in plain text: an option that asks for security is refused, because ignoring it would be a leak. Other consumer
-settings change nothing about which rows come, and are left aside.
+    kafka.security.protocol, .sasl.*, .ssl.*    as for every client (`client/security`); files that they name have to be where tasks run
+
+Other consumer settings change nothing about which rows come, and are left aside.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dataclasses import dataclass
 from milepost.client.cluster import Cluster
 from milepost.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from milepost.client.retrying import Retries
+from milepost.client.security import NO_SECURITY, PREFIXES, SecuritySettings
 from milepost.errors import InvalidArgument
 from milepost.spark.options import SourceOptions
 
 logger = logging.getLogger("milepost.spark")
 
 FETCH_BYTES = 8 << 20
-SECURITY = ("sasl.", "ssl.", "security.providers")
-USED = ("client.id", "request.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "isolation.level", "security.protocol")
+USED = ("client.id", "request.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "isolation.level")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,14 @@ class WireSettings:
     poll_seconds: float = 120.0
     read_committed: bool = False
     fail_on_data_loss: bool = True
+    security: SecuritySettings = NO_SECURITY
 
     @classmethod
     def of(cls, options: SourceOptions) -> WireSettings:
         kafka = options.kafka
-        refuse_security(kafka)
         for name in sorted(kafka.keys() - set(USED)):
-            logger.info("kafka.%s has no effect on what is read", name)
+            if not name.startswith(PREFIXES):
+                logger.info("kafka.%s has no effect on what is read", name)
         assert options.bootstrap_servers is not None
         fetch_bytes = min(_bytes(kafka, "fetch.max.bytes"), _bytes(kafka, "max.partition.fetch.bytes"))
         return cls(
@@ -54,6 +56,7 @@ class WireSettings:
             options.poll_timeout_ms / 1000,
             options.read_committed,
             options.fail_on_data_loss,
+            SecuritySettings.of(kafka),
         )
 
     @property
@@ -62,19 +65,12 @@ class WireSettings:
 
     def connect(self) -> Cluster:
         return Cluster(
-            self.bootstrap_servers, client_id=self.client_id, timeout=self.timeout, retries=Retries(timeout=self.poll_seconds)
+            self.bootstrap_servers,
+            client_id=self.client_id,
+            timeout=self.timeout,
+            retries=Retries(timeout=self.poll_seconds),
+            security=self.security.security(),
         )
-
-
-def refuse_security(kafka: Mapping[str, str]) -> None:
-    """One sentence for whoever wants to be safe: not over this transport."""
-    for name, value in kafka.items():
-        is_wanted = value.strip().upper() != "PLAINTEXT" if name == "security.protocol" else name.startswith(SECURITY)
-        if is_wanted:
-            raise InvalidArgument(
-                f"kafka.{name} asks for a secured connection, and brokers are spoken to in plain text here; "
-                "use a PLAINTEXT listener, or read the log's files with path"
-            )
 
 
 def _bytes(kafka: Mapping[str, str], name: str) -> int:
