@@ -1,7 +1,7 @@
 """The data directories that this process owns: each entry of `log.dirs`.
 
-Every directory is locked (one named twice is refused by its own lock). What lies in it is told by its name: partitions are loaded,
-those that were deleted (`-delete`) are removed after the delay, strays stay as they are, and other names are nobody's business.
+Every directory is locked (one named twice is refused by its own lock). The name of an entry says what it is: partitions are loaded,
+deleted ones (`-delete`) are removed after the delay, strays and everything else are left alone.
 
 A directory that cannot be opened or listed goes offline; the others go on.
 """
