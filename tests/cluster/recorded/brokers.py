@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from milepost.client.addresses import Address
 from milepost.client.connection import Connection
@@ -86,8 +87,9 @@ class RecordedBrokers:
         """(replicas, state) of every partition."""
         found = []
         for topic in self.kazoo.get_children("/brokers/topics"):
-            replicas = self.node(f"/brokers/topics/{topic}")["partitions"]
-            found += [(replicas[str(number)], state) for number, state in self.states(topic).items()]
+            known = self.node(f"/brokers/topics/{topic}") or {"partitions": {}}  # gone while we look
+            path = f"/brokers/topics/{topic}/partitions"
+            found += [(replicas, self.node(f"{path}/{number}/state")) for number, replicas in known["partitions"].items()]
         return found
 
     @property
@@ -117,24 +119,32 @@ class RecordedBrokers:
             until(lambda asked=asked: self.taps.fetches[asked] >= before[asked] + 2, f"{leader} is followed by {follower}")
 
     def tree(self) -> Tree:
-        found: Tree = {}
-        waiting = ["/"]
-        while waiting:
-            path = waiting.pop()
-            for name in self.kazoo.get_children(path):
-                if (path, name) == ("/", "milepost"):
-                    continue  # what Kafka has nothing like: the secret of the brokers
-                child = f"{path.rstrip('/')}/{name}"
-                data, stat = self.kazoo.get(child)
-                found[child] = {
+        return tree_of(self.kazoo)
+
+
+def tree_of(kazoo: Any) -> Tree:
+    """All znodes. It is not one moment's tree: what goes while we look, as notes of changed in-sync replicas do, is not in it."""
+    found: Tree = {}
+    waiting = ["/"]
+    while waiting:
+        path = waiting.pop()
+        try:
+            if path != "/":
+                data, stat = kazoo.get(path)
+                found[path] = {
                     "data": data.decode() if data else None,
                     "version": stat.version,
                     "cversion": stat.cversion,
                     "ephemeral": stat.ephemeralOwner != 0,
                     "numChildren": stat.numChildren,
                 }
-                waiting.append(child)
-        return found
+            names = kazoo.get_children(path)
+        except NoNodeError:
+            found.pop(path, None)
+            continue
+        # `/milepost` is what Kafka has nothing like: the secret of the brokers.
+        waiting += [f"{path.rstrip('/')}/{name}" for name in names if (path, name) != ("/", "milepost")]
+    return found
 
 
 def addresses(ports: dict[str, int]) -> str:
