@@ -10,6 +10,7 @@ from milepost.broker.configs.client_quotas import Entity, ensure_quota, entity_o
 from milepost.broker.topic_requests import repeated
 from milepost.errors import InvalidRequest, MilepostError
 from milepost.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
+from milepost.work import pieces
 
 if TYPE_CHECKING:
     from milepost.broker.context import Context
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Wanted = AlterClientQuotasRequest.Entry
 Answer = AlterClientQuotasResponse.Entry
+MOST_PARTS = 100
+"""Of one entity, which may have two. One with more is refused as it came."""
 EntityParts = tuple[tuple[str, str | None], ...]
 
 
@@ -31,7 +34,10 @@ def altering(request: AlterClientQuotasRequest, broker: Parts) -> Work[AlterClie
     answers = []
     changes: dict[str, tuple[Entity, dict[str, float | None]]] = {}
     for number, (parts, entries) in enumerate(places.items()):
-        answer = Answer(error_message=None, entity=[Answer.Entity(entity_type=kind, entity_name=name) for kind, name in parts])
+        answer = Answer(error_message=None, entity=[])
+        for piece in pieces(parts):
+            answer.entity += [Answer.Entity(entity_type=kind, entity_name=name) for kind, name in piece]
+            yield
         try:
             changes[str(number)] = checked(parts, entries)
         except MilepostError as error:
@@ -48,7 +54,7 @@ def places_of(request: AlterClientQuotasRequest) -> Work[dict[EntityParts, list[
     """What a request has for each entity that it names."""
     places: dict[EntityParts, list[Wanted]] = {}
     for entry in request.entries:
-        places.setdefault(parts_of(entry), []).append(entry)
+        places.setdefault((yield from parts_of(entry)), []).append(entry)
         yield
     return places
 
@@ -57,14 +63,20 @@ def checked(parts: EntityParts, entries: list[Wanted]) -> tuple[Entity, dict[str
     """An entity that may have quotas, and which of them are to change."""
     if len(entries) > 1:
         raise InvalidRequest("the entity is in the request more than once")
+    if len(parts) > MOST_PARTS:
+        raise InvalidRequest(f"the entity has {len(parts)} parts, at most {MOST_PARTS} are looked at; name each entity type once")
     entity = entity_of(list(parts))
     return entity, changes_of(entries[0], entity)
 
 
-def parts_of(entry: Wanted) -> EntityParts:
-    return tuple(
-        sorted(((part.entity_type, part.entity_name) for part in entry.entity), key=lambda part: (part[0], part[1] or ""))
-    )
+def parts_of(entry: Wanted) -> Work[EntityParts]:
+    parts: list[tuple[str, str | None]] = []
+    for piece in pieces(entry.entity):
+        parts += [(part.entity_type, part.entity_name) for part in piece]
+        yield
+    if len(parts) <= MOST_PARTS:
+        parts.sort(key=lambda part: (part[0], part[1] or ""))
+    return tuple(parts)
 
 
 def changes_of(entry: Wanted, entity: Entity) -> dict[str, float | None]:
