@@ -130,23 +130,6 @@ def test_unclean_start_writes_the_snapshots_of_the_last_segments_again(tmp_path,
 
 
 @pytest.mark.parametrize("left", [[], [10]])
-def test_unclean_start_writes_the_snapshots_of_the_last_segments_again(tmp_path, left, recovery_point):
-    log = log_in(tmp_path, segment_bytes=700)
-    for number in range(30):
-        log.append_as_leader(idempotent(number))
-    assert (log.segments.base_offsets(), snapshots(log)) == ([0, 10, 20], [10, 20])
-    log.close()
-    crash(tmp_path, recovery_point)
-    for offset in (10, 20, 30):
-        if offset not in left:
-            file(tmp_path, f"{offset}.snapshot").unlink()
-    log = log_in(tmp_path, segment_bytes=700)
-    assert snapshots(log) == [10, 20, 30]
-    assert log.producers.last_entry(1).last_sequence == 29
-    log.close()
-
-
-@pytest.mark.parametrize("left", [[], [10]])
 def test_clean_start_writes_the_snapshots_that_are_gone_from_the_last_segments_again(tmp_path, left):
     log = log_in(tmp_path, segment_bytes=700)
     for number in range(30):
