@@ -26,6 +26,7 @@ UNCALLED = {
     "milepost.inspect.tables.index_entries": "docs/python-api.md names the four tables of this module",
     "milepost.log.cleaning.offset_map.probe": "what the compiled lookup does at each attempt, to be compared with Kafka's",
     "milepost.log.producer_state.producers.is_verifying": "asked by the compiled quick_append, which imports no types",
+    "milepost.net.tls_channel.has_unread": "the processor asks it: a property in the place of what a plain channel just has",
     "milepost.record.legacy_builder.build_legacy": "old logs to try things with: nothing that runs makes one any more",
     "milepost.spark.jobs.surviving.keep_batches": OFFSET_MAP,
     "milepost.spark.jobs.surviving.keep_records": OFFSET_MAP,

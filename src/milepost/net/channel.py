@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.net.event_loop import READ
-from milepost.net.frame_input import FrameInput, ReceiveBuffers
+from milepost.net.frame_input import ChannelSocket, FrameInput, ReceiveBuffers
 from milepost.net.mute_state import MuteEvent, MuteState, after
 from milepost.net.response_order import OrderedResponse, ResponseOrder
 from milepost.security.principal import ANONYMOUS, KafkaPrincipal
@@ -99,7 +99,7 @@ class Channel(FrameInput):
     """Whether there are bytes that were received, and that the kernel would not report again."""
 
     def __init__(
-        self, sock: socket.socket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers
+        self, sock: ChannelSocket, peer: str, listener: str, processor: ChannelOwner, now: float, buffers: ReceiveBuffers
     ):
         super().__init__(sock, peer, buffers)
         self.fd = sock.fileno()

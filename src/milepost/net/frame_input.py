@@ -13,8 +13,9 @@ So the bytes of a large frame are copied once at most, and memory grows with wha
 
 from __future__ import annotations
 
-import socket
 import struct
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from milepost.errors import MalformedMessage
 
@@ -55,10 +56,20 @@ class ReceiveBuffers:
             self._lent -= 1
 
 
+class ChannelSocket(Protocol):
+    """What a connection uses of a socket; an encrypted one has its own (`tls_channel`)."""
+
+    def fileno(self) -> int: ...
+    def recv_into(self, room: memoryview, most: int = 0) -> int: ...
+    def send(self, data: Any) -> int: ...
+    def sendmsg(self, buffers: Iterable[memoryview], ancillary: Any = (), flags: int = 0) -> int: ...
+    def close(self) -> None: ...
+
+
 class FrameInput:
     __slots__ = ("_at", "_buffers", "_end", "_held", "_is_lent", "_kept", "_view", "peer", "sock")
 
-    def __init__(self, sock: socket.socket, peer: str, buffers: ReceiveBuffers):
+    def __init__(self, sock: ChannelSocket, peer: str, buffers: ReceiveBuffers):
         self.sock = sock
         self.peer = peer
         self._buffers = buffers

@@ -98,7 +98,7 @@ def hint(error: ssl.SSLError) -> str:
 class TlsChannel(Channel):
     """`principal_of` is asked when the handshake is done; None where the peer has to say who it is by itself."""
 
-    __slots__ = ("_principal_of",)
+    __slots__ = ("_principal_of", "_tls")
 
     def __init__(
         self,
@@ -108,13 +108,10 @@ class TlsChannel(Channel):
         principal_of: Callable[[ssl.SSLSocket], KafkaPrincipal | None],
     ):
         connection = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True)
-        super().__init__(TlsSocket(connection), *others)  # type: ignore[arg-type]
+        self._tls = TlsSocket(connection)
+        super().__init__(self._tls, *others)
         self.principal = None
         self._principal_of = principal_of
-
-    @property
-    def _tls(self) -> TlsSocket:
-        return self.sock  # type: ignore[return-value]
 
     def receive(self, most: int = 0) -> int:
         if not self._tls.is_established:

@@ -14,6 +14,7 @@ from tests.broker.produce.replicas import Replicated
 from tests.broker.produce.ways import batch, produced, received, request_of, send
 from tests.broker.topics import create, wanted
 from tests.broker.wire import Wire
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_more_requests_than_may_wait_for_one_connection(wire, led):
 
 def test_client_that_leaves_while_its_request_waits_ends_nothing(wire, led, served):
     send(wire, [to_r(b"x")] * 3)
-    assert ends(led) == 3
+    until(lambda: ends(led) == 3, "three batches were not appended")
     wire.close()
     led.fetched(3)
     with Wire(served.bootstrap_servers) as other:
