@@ -117,7 +117,8 @@ def test_session_that_ends_between_two_partitions_takes_nothing_more(world):
     """A broker may be told of thousands at once, in pieces: what is led has to be led in the session in which it was said."""
     handler = world.leader_and_isr
     states = [
-        State(partition_index=0, leader=1, leader_epoch=epoch, isr=[1, 2], partition_epoch=0, replicas=[1, 2, 3]) for epoch in (0, 1)
+        State(partition_index=0, leader=1, leader_epoch=epoch, isr=[1, 2], partition_epoch=0, replicas=[1, 2, 3])
+        for epoch in (0, 1)
     ]
     topic = Topic(topic_name="visits", topic_id=bytes(16), partition_states=states)
     request = LeaderAndIsrRequest(controller_epoch=1, broker_epoch=1, topic_states=[topic])

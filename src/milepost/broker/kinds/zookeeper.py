@@ -284,6 +284,7 @@ class ZooKeeperMembership:
     def start_timers(self) -> None:
         """What goes on by the clock."""
         self._broker.fence.start()
+        self._broker.coordinators.start()
         self._check_lag()
 
     def _check_lag(self) -> None:

@@ -51,7 +51,9 @@ class Integer(FieldType):
         try:
             out += struct.pack(f">{len(values)}{letter}", *values)
         except struct.error as error:
-            raise InvalidArgument(f"one of {len(values)} numbers does not fit {self.number_format.size} bytes: {error}") from error
+            raise InvalidArgument(
+                f"one of {len(values)} numbers does not fit {self.number_format.size} bytes: {error}"
+            ) from error
 
 
 class Uuid(FieldType):
