@@ -178,7 +178,7 @@ def test_file_of_an_older_version_is_taken_over(tmp_path, opened):
     cluster.close()
     assert names(tmp_path) == [FILE_NAME]
     kept = json.loads((tmp_path / FILE_NAME).read_text())
-    assert {**kept, "topics": topics} == {**old, "version": 2, "generation": 1, "leaving": {}, "next_producer_id": 4000}
+    assert {**kept, "topics": topics} == {**old, "version": 2, "generation": 1, "leaving": {}, "acls": [], "next_producer_id": 4000}
     assert kept["topics"]["visits"] == topics["visits"]
 
 

@@ -22,7 +22,18 @@ logger = logging.getLogger("milepost.broker")
 
 
 class Context:
-    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "goes_on", "is_long", "refused", "request", "version")
+    __slots__ = (
+        "api_key",
+        "broker",
+        "client_id",
+        "correlation_id",
+        "goes_on",
+        "is_long",
+        "may_read",
+        "refused",
+        "request",
+        "version",
+    )
 
     def __init__(self, broker: Parts, request: Request, header: RequestHeader):
         self.broker = broker
@@ -35,8 +46,10 @@ class Context:
         self.is_long = False
         # What it does is done to the end, whether its client is there or not.
         self.goes_on = False
-        # Part of the answer already: a field, and what stands in it of resources that were denied (`guards`).
+        # Part of the answer already: a field, and what stands in it of resources that were denied (`rights`).
         self.refused: tuple[str, list[Any]] | None = None
+        # Of a fetch: whether the client may read a topic. None: it may read all of them.
+        self.may_read: Callable[[str], bool] | None = None
 
     def of(self, request: Request, correlation_id: int) -> Context:
         """The same for another request of this kind, from this client."""

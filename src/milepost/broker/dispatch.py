@@ -163,10 +163,10 @@ class Dispatcher:
             handler = partial(handler, broker=self._cluster_parts)
         if self.authorizer.allows_everything:
             return handler
-        from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need
+        from milepost.broker.rights.guards import guarded  # which most brokers do not need
+        from milepost.broker.rights.table import GUARDS, UNGUARDED
 
-        guard = GUARDS.get(api.name)
-        return handler if guard is None else guarded(handler, guard, self.authorizer)
+        return handler if api.name in UNGUARDED else guarded(handler, GUARDS[api.name], self.authorizer)
 
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
         if api.key != FETCH:

@@ -8,6 +8,7 @@ The snapshot, `milepost.cluster.json`:
      "brokers": {"": {...}, "0": {...}},            settings of all brokers, and of this one
      "groups": {"readers": {"consumer.session.timeout.ms": "50000"}},
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
+     "acls": [[2, "visits", 3, "User:alice", "*", 3, 3]],     resource type, name, pattern type, principal, host, operation, permission
      "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
 
@@ -20,6 +21,7 @@ A change has one key, which says what it is, and takes the place of what was the
     {"gone": name}                                               they went
     {"broker": name, "to": {...}}, {"group": name, "to": {...}}
     {"quotas": {"user": null}, "to": {...}}                      of one entity; without values there are none any more
+    {"acl": [...], "is": true}                                   a rule that there is from now on, or is not
     {"features": {...}}, {"next_producer_id": n}
 
 A change is durable before it is in force, and in force before it is answered. The directories of a topic are made after the change that
@@ -34,18 +36,22 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost.clock import SystemClock
 from milepost.cluster.change_log import VERSION, Change, ChangeLog
 from milepost.cluster.view import ClusterView, TopicState
-from milepost.errors import KafkaStorage
+from milepost.errors import InvalidConfiguration, KafkaStorage, MilepostError
 from milepost.files import Disk
 from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
 from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from milepost.security.acl_index import AclIndex
+    from milepost.security.acls import AclBinding
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -54,6 +60,8 @@ SMALLEST_SNAPSHOT_AFTER = 1 << 20
 """Bytes of changes. Fewer are read faster than a snapshot is written."""
 # Settings of a topic whose own are not known: nothing is thrown away.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+ACL_ROW = (int, str, int, str, str, int, int)
 
 Subscribe = Callable[[Callable[[], object]], object]
 
@@ -73,6 +81,9 @@ class SoloCluster(ClusterView):
         self._changes = ChangeLog(directory, disk)
         self._scheduler = scheduler or Scheduler(SystemClock())
         self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, Any]] = {}
+        self._acls: dict[tuple[Any, ...], None] = {}
+        self.acls: AclIndex | None = None
+        """The same for an authorizer, once it has asked for it."""
         self._unfinished = 0
         self._is_writing_snapshot = False
         self._next_producer_id = 0
@@ -98,6 +109,7 @@ class SoloCluster(ClusterView):
         self.group_configs = {str(name): dict(configs) for name, configs in content.get("groups", {}).items()}
         self._quotas = {entity_key(entry["entity"]): entry for entry in content["quotas"]}
         self.client_quotas = list(self._quotas.values())
+        self._acls = {acl_row(each): None for each in content.get("acls", ())}
         self._take_features(content.get("features", {"epoch": 0, "levels": {}}))
         self._next_producer_id = int(content["next_producer_id"])
 
@@ -136,12 +148,34 @@ class SoloCluster(ClusterView):
                 self._quotas[entity_key(entity)] = {"entity": entity, "values": change["to"]}
                 if not change["to"]:
                     del self._quotas[entity_key(entity)]
+            case {"acl": row}:
+                self._take_acl(acl_row(row), is_there=change["is"])
             case {"features": features}:
                 self._take_features(features)
             case {"next_producer_id": producer_id}:
                 self._next_producer_id = producer_id
             case _:
                 raise KeyError(f"{json.dumps(change)[:80]} is no change that is known here")
+
+    def _take_acl(self, row: tuple[Any, ...], *, is_there: bool) -> None:
+        if is_there:
+            self._acls[row] = None
+        else:
+            self._acls.pop(row, None)
+        if self.acls is not None:
+            (self.acls.add if is_there else self.acls.remove)(binding_of(row))
+
+    def index_acls(self) -> AclIndex:
+        """Have the rules in the form in which they decide, from now on. What makes no sense ends the start: it may be a denial."""
+        from milepost.security.acl_index import AclIndex  # of brokers that have an authorizer
+
+        try:
+            self.acls = AclIndex(map(binding_of, self._acls))
+        except MilepostError as error:
+            raise InvalidConfiguration(
+                f"{self._changes.path}: an ACL that is stored cannot be understood ({error}); restore the file, or delete the ACL"
+            ) from error
+        return self.acls
 
     def _remember(self, name: str, topic_id: str, partitions: int, configs: Mapping[str, str]) -> TopicState:
         topic = TopicState(name, topic_id_bytes(topic_id, name), topic_id, partitions, dict(configs))
@@ -227,6 +261,7 @@ class SoloCluster(ClusterView):
         """The text of a snapshot as everything is now. It is made when it is asked for, a topic at a time, on whatever thread."""
         topics = [(topic.name, topic.topic_id_text, topic.partitions, topic.configs) for topic in self.topics.values()]
         groups = dict(self.group_configs)
+        acls = list(self._acls)
         head = {
             "version": VERSION,
             "generation": generation,
@@ -239,6 +274,7 @@ class SoloCluster(ClusterView):
 
         def pieces() -> Iterable[str]:
             yield json.dumps(head)[:-1]
+            yield ',\n"acls": [' + ",\n".join(map(json.dumps, acls)) + "]"
             for key, entries in (
                 ("groups", groups.items()),
                 (
@@ -315,6 +351,20 @@ class SoloCluster(ClusterView):
         if known >= self._next_producer_id:
             self.save([{"next_producer_id": (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK}])
             self._producer_ids_left = 0
+
+
+def acl_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    """One as it is written down."""
+    kinds = tuple(map(type, row))
+    if kinds != ACL_ROW:
+        raise TypeError(f"{json.dumps(row)[:80]} is no ACL")
+    return tuple(row)
+
+
+def binding_of(row: tuple[Any, ...]) -> AclBinding:
+    from milepost.security.acls import from_row
+
+    return from_row(row)
 
 
 def entity_key(entity: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:

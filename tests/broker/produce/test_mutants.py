@@ -45,6 +45,9 @@ class DenyClosed:
     def denies(self, access: Any, context: Any) -> str | None:
         return "closed" if access.name == "closed" and access.operation is Operation.WRITE else None
 
+    def note_denial(self, access, requester) -> None:
+        """The answers say it."""
+
 
 class Asked:
     """Requests to one broker, each step on a connection whose first request was an ordinary one."""

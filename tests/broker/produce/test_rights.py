@@ -28,6 +28,9 @@ class OnlyOpen:
     def denies(self, access, context) -> str | None:
         return "not there" if access.name == "closed" and access.operation is Operation.WRITE else None
 
+    def note_denial(self, access, requester) -> None:
+        """The answers say it."""
+
 
 def test_topics_that_may_not_be_written_to(way, tmp_path):
     broker = AloneBroker({"log.dirs": str(tmp_path), **SETTINGS}, authorizer=OnlyOpen())

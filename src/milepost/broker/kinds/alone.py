@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from milepost.broker.authorizer import EVERYBODY, Authorizer
+from milepost.broker.authorizer import Authorizer
 from milepost.broker.broker import Broker, configured, configured_id, topic_id_on_disk
 from milepost.broker.configs.dynamic_config import apply, in_force, settings_of_topics, use_config
 from milepost.broker.dispatch import served_apis
@@ -51,7 +51,7 @@ class AloneBroker(Broker):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
-        authorizer: Authorizer = EVERYBODY,
+        authorizer: Authorizer | None = None,
     ):
         given = configured(config)
         logs = LogManager(given, disk=disk or MeteredDisk(), clock=clock, rng=rng)
@@ -62,6 +62,8 @@ class AloneBroker(Broker):
             first = given.directories[0]
             self.cluster = SoloCluster(first, logs.disk, self.rng, cluster_id, self.node_id, logs.scheduler)
             self.membership = NobodyElse(self.cluster)
+            if self.acl_authorizer is not None:
+                self.acl_authorizer.acls = self.cluster.index_acls()
             # The topics' settings are known before their logs are opened.
             self.use_config(in_force(given, self.cluster.broker_configs, self.node_id))
             logs.topics = settings_of_topics(self.cluster, self.config)

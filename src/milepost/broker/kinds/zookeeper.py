@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from milepost.broker.authorizer import EVERYBODY, Authorizer
+from milepost.broker.authorizer import Authorizer
 from milepost.broker.broker import Broker, configured, configured_id
 from milepost.broker.configs.cluster_settings import ClusterSettings
 from milepost.broker.dispatch import handled_apis
@@ -91,7 +91,7 @@ class ZooKeeperBroker(Broker):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
-        authorizer: Authorizer = EVERYBODY,
+        authorizer: Authorizer | None = None,
         make_runtime: MakeRuntime = sockets,
         connect: Callable[[ZooKeeperBroker], Connections] | None = None,
     ):

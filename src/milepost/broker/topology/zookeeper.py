@@ -87,6 +87,7 @@ def topology(broker: Clustered) -> Topology:
         ZooKeeperConfigs(broker.member, broker.cluster, broker.settings),
         ZooKeeperQuotas(broker.member),
         broker.topics,
+        None,
     )
 
 
