@@ -7,10 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     CreateTopicsRequest,
     DescribeClusterRequest,
     DescribeGroupsRequest,
     DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
     FetchRequest,
     InitProducerIdRequest,
     ListGroupsRequest,
@@ -165,6 +169,43 @@ def test_offsets_of_several_groups_are_answered_each_by_its_rights(client):
         for group in answer.groups
     }
     assert found == {"g1": (0, {"a1": 0, "b1": 29}), "g2": (30, {})}
+
+
+def test_transaction_is_shown_with_topics_that_may_be_described(client):
+    producer = client.wire.ask(InitProducerIdRequest(transactional_id="t1", transaction_timeout_ms=1000), 4)
+    added = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t1",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnRequest.V3AndBelowTopic(name=name, partitions=[0]) for name in ("a1", "b1")],
+    )
+    assert {
+        each.results_by_partition[0].partition_error_code for each in client.wire.ask(added, 3).results_by_topic_v3_and_below
+    } == {0}
+    client.rules(rule(X, DESCRIBE, "t1"), rule(T, DESCRIBE, "b1"))
+    (found,) = client.wire.ask(DescribeTransactionsRequest(transactional_ids=["t1"]), 0).transaction_states
+    assert (found.error_code, [topic.topic for topic in found.topics]) == (0, ["b1"])
+
+
+def test_consumer_group_is_shown_to_who_may_describe_all_its_topics(client):
+    joined = ConsumerGroupHeartbeatRequest(
+        group_id="c1",
+        member_id="m1",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["a1", "b1"],
+        topic_partitions=[],
+    )
+    assert client.wire.ask(joined, 1).error_code == 0
+
+    def described() -> tuple[int, int]:
+        (group,) = client.wire.ask(ConsumerGroupDescribeRequest(group_ids=["c1"]), 0).groups
+        return group.error_code, len(group.members)
+
+    client.rules(rule(G, DESCRIBE, "c1"), rule(T, DESCRIBE, "a1"), rule(T, DESCRIBE, "b1"))
+    assert described() == (0, 1)
+    client.rules(rule(G, DESCRIBE, "c1"), rule(T, DESCRIBE, "a1"))
+    assert described() == (29, 0)
 
 
 # What may be done.
