@@ -10,7 +10,7 @@ Filters behind that are answered with 44 POLICY_VIOLATION and delete nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.requests.create_acls import MOST_ACLS
 from milepost.broker.requests.describe_acls import NO_AUTHORIZER
@@ -39,19 +39,28 @@ def handle(request: DeleteAclsRequest, context: Context) -> Work[DeleteAclsRespo
             filter_results=[Result(error_code=disabled, error_message=NO_AUTHORIZER) for _ in request.filters]
         )
     search = Search(acls)
-    found: list[list[AclBinding] | MilepostError] = []
+    found: list[list[AclBinding] | Refusal] = []
+    refusals: dict[Refusal, Refusal] = {}
     for asked in request.filters:
         try:
             found.append((yield from search.matching(filter_of(asked))))
         except MilepostError as error:
-            found.append(error)
+            # The same sentence once: a megabyte has forty thousand filters. Without the error, which keeps all it has seen.
+            refusal = Refusal(error.code, str(error))
+            found.append(refusals.setdefault(refusal, refusal))
         yield
+    request.filters = []
     named = dict.fromkeys(each for bindings in found if isinstance(bindings, list) for each in bindings)
     failures = yield from acls.removing(list(named))
     results = []
     for bindings in found:
         results.append((yield from answered(bindings, failures)))
     return DeleteAclsResponse(filter_results=results)
+
+
+class Refusal(NamedTuple):
+    code: int
+    why: str
 
 
 class Search:
@@ -95,9 +104,9 @@ def filter_of(asked: DeleteAclsRequest.Filter) -> AclFilter:
     )
 
 
-def answered(bindings: list[AclBinding] | MilepostError, failures: AclFailures) -> Work[Result]:
-    if isinstance(bindings, MilepostError):
-        return Result(error_code=bindings.code, error_message=str(bindings))
+def answered(bindings: list[AclBinding] | Refusal, failures: AclFailures) -> Work[Result]:
+    if isinstance(bindings, Refusal):
+        return Result(error_code=bindings.code, error_message=bindings.why)
     matching = []
     for each in bindings:
         failure = failures.get(each)
