@@ -42,15 +42,33 @@ class Decision(NamedTuple):
     """Whether any rule is about the resource."""
 
 
-class ByPrincipal(dict[str, list[AclBinding]]):
-    """The rules of one pattern."""
+ByPrincipal = dict[str, list[AclBinding]]
+"""The rules of one pattern."""
+
+
+class Names:
+    """The patterns of one type of resource."""
+
+    __slots__ = ("lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, ByPrincipal] = {}
+        self.prefixed: dict[str, ByPrincipal] = {}
+        self.lengths: Counter[int] = Counter()
+        """Of prefixes: how many have each."""
+
+    def of(self, pattern: ResourcePattern) -> dict[str, ByPrincipal]:
+        return self.literal if pattern.pattern_type is LITERAL else self.prefixed
+
+    def prefixes(self, name: str) -> list[str]:
+        """The beginnings of a name that are as long as a prefix in use."""
+        size = len(name)
+        return [name[:length] for length in self.lengths if length <= size]
 
 
 class AclIndex:
     def __init__(self, bindings: Iterable[AclBinding] = ()) -> None:
-        self._patterns: dict[ResourcePattern, ByPrincipal] = {}
-        self._lengths: dict[ResourceType, Counter[int]] = {each: Counter() for each in ResourceType}
-        """Of prefixes: how many patterns have each."""
+        self._names = {each: Names() for each in ResourceType}
         self._all: dict[AclBinding, None] = {}
         self._of_principal: dict[str, dict[AclBinding, None]] = {}
         self.generation = 0
@@ -72,33 +90,34 @@ class AclIndex:
     def add(self, binding: AclBinding) -> None:
         if binding in self._all:
             return
+        pattern = binding.pattern
+        names = self._names[pattern.resource_type]
+        rules = names.of(pattern)
+        if pattern.name not in rules:
+            rules[pattern.name] = {}
+            if pattern.pattern_type is PREFIXED:
+                names.lengths[len(pattern.name)] += 1
+        rules[pattern.name].setdefault(binding.principal, []).append(binding)
         self._all[binding] = self._of_principal.setdefault(binding.principal, {})[binding] = None
-        rules = self._patterns.get(binding.pattern)
-        if rules is None:
-            rules = self._patterns[binding.pattern] = ByPrincipal()
-            if binding.pattern.pattern_type is PREFIXED:
-                self._lengths[binding.pattern.resource_type][len(binding.pattern.name)] += 1
-        rules.setdefault(binding.principal, []).append(binding)
         self.generation += 1
 
     def remove(self, binding: AclBinding) -> None:
         if binding not in self._all:
             return
-        del self._all[binding], self._of_principal[binding.principal][binding]
-        if not self._of_principal[binding.principal]:
-            del self._of_principal[binding.principal]
         pattern = binding.pattern
-        rules = self._patterns[pattern]
+        names = self._names[pattern.resource_type]
+        rules = names.of(pattern)[pattern.name]
         rules[binding.principal].remove(binding)
         if not rules[binding.principal]:
             del rules[binding.principal]
         if not rules:
-            del self._patterns[pattern]
+            del names.of(pattern)[pattern.name]
             if pattern.pattern_type is PREFIXED:
-                lengths = self._lengths[pattern.resource_type]
-                lengths[len(pattern.name)] -= 1
-                if not lengths[len(pattern.name)]:
-                    del lengths[len(pattern.name)]
+                names.lengths[len(pattern.name)] -= 1
+                names.lengths += Counter()  # without what is at 0
+        del self._all[binding], self._of_principal[binding.principal][binding]
+        if not self._of_principal[binding.principal]:
+            del self._of_principal[binding.principal]
         self.generation += 1
 
     def replace(self, pattern: ResourcePattern, bindings: Iterable[AclBinding]) -> None:
@@ -113,44 +132,50 @@ class AclIndex:
     # Looking.
 
     def of(self, pattern: ResourcePattern) -> list[AclBinding]:
-        return [each for rules in self._patterns.get(pattern, ByPrincipal()).values() for each in rules]
+        rules = self._names[pattern.resource_type].of(pattern).get(pattern.name, {})
+        return [each for named in rules.values() for each in named]
 
     def patterns(self) -> list[ResourcePattern]:
-        return list(self._patterns)
+        return [
+            ResourcePattern(kind, name, pattern_type)
+            for kind, names in self._names.items()
+            for pattern_type, rules in ((LITERAL, names.literal), (PREFIXED, names.prefixed))
+            for name in rules
+        ]
 
     def candidates(self, wanted: AclFilter) -> list[ResourcePattern]:
         """The patterns that a filter may mean: few where it has a name, else all."""
-        if wanted.name is None:
-            return list(self._patterns)
-        types = ResourceType if wanted.resource_type is None else (wanted.resource_type,)
+        name = wanted.name
+        if name is None:
+            return self.patterns()
         found = []
-        for kind in types:
-            found += [ResourcePattern(kind, wanted.name, each) for each in PatternType]
+        for kind in ResourceType if wanted.resource_type is None else (wanted.resource_type,):
+            names = self._names[kind]
+            literals, prefixes = [name], [name]
             if wanted.is_match:
-                found += self._matching(kind, wanted.name)
-        return [each for each in dict.fromkeys(found) if each in self._patterns]
-
-    def _matching(self, kind: ResourceType, name: str) -> list[ResourcePattern]:
-        """Patterns that concern a resource, whether there are rules for them or not."""
-        found = [ResourcePattern(kind, name, LITERAL), ResourcePattern(kind, WILDCARD, LITERAL)]
-        size = len(name)
-        return found + [ResourcePattern(kind, name[:length], PREFIXED) for length in self._lengths[kind] if length <= size]
+                literals += [WILDCARD]
+                prefixes += names.prefixes(name)
+            found += [ResourcePattern(kind, each) for each in dict.fromkeys(literals) if each in names.literal]
+            found += [ResourcePattern(kind, each, PREFIXED) for each in dict.fromkeys(prefixes) if each in names.prefixed]
+        return found
 
     def decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """`allowed` is False where no rule matches: what that means is for the authorizer to say."""
+        names = self._names[kind]
+        patterns = [names.literal.get(name), names.literal.get(WILDCARD), *map(names.prefixed.get, names.prefixes(name))]
         found: AclBinding | None = None
         has_rules = False
-        for pattern in self._matching(kind, name):
-            rules = self._patterns.get(pattern)
+        for rules in patterns:
             if rules is None:
                 continue
             has_rules = True
-            for each in (*rules.get(principal, ()), *rules.get(EVERYBODY, ())):
-                if not each.covers(operation) or (each.host != WILDCARD and canonical(each.host) != canonical(host)):
-                    continue
-                if each.permission is Permission.DENY:
-                    return Decision(False, each, True)
-                found = found or each
+            for who in (principal, EVERYBODY):
+                for each in rules.get(who, ()):
+                    if not each.covers(operation) or (each.host != WILDCARD and canonical(each.host) != canonical(host)):
+                        continue
+                    if each.permission is Permission.DENY:
+                        return Decision(False, each, True)
+                    found = found or each
         return Decision(found is not None, found, has_rules)
 
     def decide_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
