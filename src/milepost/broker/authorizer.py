@@ -4,8 +4,8 @@ Without `authorizer.class.name` everybody may do everything, with it the ACLs de
 denies what writes, whatever they say. A denial is Kafka's error of the resource: 29 for a topic, 30 for a group, 31 for the cluster, 53 for
 a transactional id.
 
-An authorizer that never denies is not asked, so that it costs nothing, and only there produce requests take the fast path
-(`produce/frames`). Of fetches a connection knows what it was allowed to read, in one generation of the rules.
+An authorizer that never denies is not asked, so that it costs nothing. Others are asked by the fast path of produce requests in each pass
+(`produce/writers`); of fetches a connection knows what it was allowed to read, in one generation of the rules.
 """
 
 from __future__ import annotations

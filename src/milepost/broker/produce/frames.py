@@ -16,8 +16,9 @@ is open in its log, without tagged fields. Meanwhile its answer is written, all 
 `Partition.append`, as from the handler, and what that refuses is that partition's error (`frame_answers`). The first frame that is not
 taken ends the pass, and goes the general path (`handler`) as it came.
 
-What is remembered is where topics are, which each pass asks anew: a topic that is gone, or has come, is so at once. Nothing is remembered
-of who asks, and no right: connections whose clients might be denied something have no fast path (`dispatch`).
+What is remembered is where topics are, which each pass asks anew: a topic that is gone, or has come, is so at once. So is a right: where
+a client might be denied something each pass asks whether it may write to the topics it names (`writers`). A frame with a topic that it may
+not write to is not taken, nor is any with a transactional id, which is another right.
 
 Compiled (Cython in pure-Python mode) reading costs a fraction of a microsecond. The same tests run on the uncompiled twin.
 """
@@ -48,6 +49,7 @@ else:
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.produce.frame_answers import Failed
+    from milepost.broker.produce.writers import Writer
 
 i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
@@ -83,20 +85,21 @@ BAD = cython.declare(cython.longlong, -2)
 
 
 class ProduceFrames:
-    """The fast path of produce requests (`net/fast_path`), for connections whose clients may write to every topic."""
+    """The fast path of produce requests (`net/fast_path`), of a client that may write to every topic, or of `writer`."""
 
-    __slots__ = ("_answering", "_broker", "_failed", "_reader")
+    __slots__ = ("_answering", "_broker", "_failed", "_reader", "_writer")
 
-    def __init__(self, broker: Parts, failed: Failed):
+    def __init__(self, broker: Parts, failed: Failed, writer: Writer | None = None):
         """`failed` is called, inside of the `except`, for a request that ends with an exception as in its handler."""
         self._broker = broker
         self._failed = failed
+        self._writer = writer
         self._answering: dict[int, Answering] = {}
-        self._reader = FrameReader(broker)
+        self._reader = FrameReader(broker, writer)
 
     def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
         # A pass may begin within another one: a request completed by an append continues with those of its own connection.
-        reader: FrameReader = self._reader or FrameReader(self._broker)
+        reader: FrameReader = self._reader or FrameReader(self._broker, self._writer)
         self._reader = None
         taken = None
         if reader.starts(view, at, end):
@@ -131,6 +134,7 @@ class FrameReader:
     """Reads frames of one version, one after the other, writes their answers, and appends their batches."""
 
     _broker: object
+    _writer: object
     _passes: i64
     _topics: dict
     _view: object
@@ -156,8 +160,9 @@ class FrameReader:
     unpacked: i64
     """Bytes that were decompressed in this pass."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, writer=None):
         self._broker = broker
+        self._writer = writer
         self._topics = {}
         self._passes = 0
         self._view = None
@@ -230,6 +235,8 @@ class FrameReader:
         if size < NULL or not self._is_text(size):
             return False
         self._is_transactional = size != NULL
+        if self._is_transactional and self._writer is not None:
+            return False
         if self.stop - self._at < 6:
             return False
         self.acks = int16_at(self._octets, self._at)
@@ -278,6 +285,8 @@ class FrameReader:
             known = cluster.topic_by_id(key) if self.version >= TOPIC_ID_SINCE else cluster.topics.get(key.decode("latin-1"))
             if known is None or known.is_internal:
                 self._topics.pop(key, None)
+                return None
+            if self._writer is not None and not self._writer.may_write(known.name):
                 return None
             if topic is None or topic.known is not known:
                 if len(self._topics) >= MOST_TOPICS:
