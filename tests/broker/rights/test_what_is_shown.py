@@ -187,6 +187,22 @@ def test_transaction_is_shown_with_topics_that_may_be_described(client):
     assert (found.error_code, [topic.topic for topic in found.topics]) == (0, ["b1"])
 
 
+def test_pattern_of_a_member_stands_for_topics_that_it_may_describe(client):
+    joined = ConsumerGroupHeartbeatRequest(
+        group_id="p1",
+        member_id="m1",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex="[ab]1",
+        topic_partitions=[],
+    )
+    client.rules(rule(G, READ, "p1"), rule(T, DESCRIBE, "b1"))
+    answer = client.wire.ask(joined, 1)
+    assert answer.error_code == 0
+    found = {client.broker.cluster.name_of(each.topic_id) for each in answer.assignment.topic_partitions}
+    assert found == {"b1"}
+
+
 def test_consumer_group_is_shown_to_who_may_describe_all_its_topics(client):
     joined = ConsumerGroupHeartbeatRequest(
         group_id="c1",

@@ -301,7 +301,7 @@ class CommittedOffsets:
 
 
 class SubscribedTopics:
-    """A member may describe all topics that it subscribes to by name."""
+    """A member may describe all topics that it subscribes to by name; a pattern stands for those that it may describe."""
 
     def handling(self, request: Any, rights: Rights, proceed: Proceed) -> Guarded:
         for name in request.subscribed_topic_names or ():
@@ -309,6 +309,7 @@ class SubscribedTopics:
             if denial is not None:
                 return ConsumerGroupHeartbeatResponse(error_code=denial.code, error_message=denial.why)
             yield
+        rights.context.may_describe = lambda topic: rights.allows(on_topic(DESCRIBE, topic))
         return (yield from proceed())
 
 
