@@ -109,6 +109,14 @@ def test_writing_to_any_topic_is_asked_of_all_rules():
     assert rules.denies(ANY_TOPIC, by("bob")) is not None
 
 
+def test_some_topic_may_be_without_rules():
+    one_denied = (2, "visits", 3, "User:alice", "*", 4, 2)
+    assert authorizer(one_denied).denies(ANY_TOPIC, by("alice")) is not None
+    assert authorizer(one_denied, allows_without_rules=True).denies(ANY_TOPIC, by("alice")) is None
+    all_denied = (2, "*", 3, "User:alice", "*", 4, 2)
+    assert authorizer(all_denied, allows_without_rules=True).denies(ANY_TOPIC, by("alice")) is not None
+
+
 def test_denial_is_a_line_a_second_for_a_principal_and_its_address(caplog):
     now = [0.0]
     rules = authorizer(READS, monotonic=lambda: now[0])

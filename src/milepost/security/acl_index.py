@@ -198,7 +198,7 @@ class AclIndex:
         for each in mine:
             if each.permission is Permission.ALLOW and not is_covered(each.pattern, denied, prefixes):
                 return Decision(True, each, True)
-        return Decision(False, None, bool(mine))
+        return Decision(False, None, has_rules=False)  # there may be a resource that no rule is about
 
 
 def is_covered(pattern: ResourcePattern, denied: Mapping[ResourcePattern, AclBinding], prefixes: Iterable[int]) -> bool:
