@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.broker.broker import Broker
+from tests.broker.conftest import Brokers
 from tests.clients.java_tools import JavaTools
 
 pytestmark = pytest.mark.kafka
@@ -67,6 +68,53 @@ def test_levels_of_loggers(tools):
     tools.run("configs", *of_loggers, "--alter", "--delete-config", "milepost.net")
     # That of the logger above it, which the tests have set.
     assert "  milepost.net=ERROR " in tools.run("configs", *of_loggers, "--describe")
+
+
+@pytest.fixture(params=["3.9.1", "4.3.0"])
+def closed(request: pytest.FixtureRequest, brokers: Brokers, tmp_path) -> Iterator[JavaTools]:
+    """The tools, at a broker with an authorizer."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    broker = brokers.start({"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
+    running = JavaTools(request.param, broker.bootstrap_servers, tmp_path / "errors")
+    yield running
+    running.close()
+
+
+RULE = re.compile(r"\(principal=(\S+), host=(\S+), operation=(\S+), permissionType=(\S+)\)")
+RESOURCE = re.compile(r"resourceType=(\S+), name=(\S+), patternType=(\S+)\)")
+
+
+def rules(shown: str) -> set[tuple[str, ...]]:
+    """Each line names a resource, or a rule of the one before it."""
+    found: set[tuple[str, ...]] = set()
+    resource: tuple[str, ...] = ()
+    for line in shown.splitlines():
+        if named := RESOURCE.search(line):
+            resource = named.groups()
+        found |= {(*resource, *each.groups()) for each in RULE.finditer(line)}
+    return found
+
+
+def test_acls_are_added_listed_and_removed(closed):
+    closed.run("acls", "--add", "--allow-principal", "User:alice", "--consumer", "--topic", "visits", "--group", "readers")
+    closed.run(
+        *("acls", "--add", "--deny-principal", "User:bob", "--deny-host", "10.0.0.1", "--operation", "Write"),
+        *("--topic", "vis", "--resource-pattern-type", "prefixed"),
+    )
+    closed.run("acls", "--add", "--allow-principal", "User:alice", "--operation", "ClusterAction", "--cluster")
+    of_topic = {
+        ("TOPIC", "visits", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
+        ("TOPIC", "visits", "LITERAL", "User:alice", "*", "DESCRIBE", "ALLOW"),
+        ("TOPIC", "vis", "PREFIXED", "User:bob", "10.0.0.1", "WRITE", "DENY"),
+    }
+    others = {
+        ("GROUP", "readers", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
+        ("CLUSTER", "kafka-cluster", "LITERAL", "User:alice", "*", "CLUSTER_ACTION", "ALLOW"),
+    }
+    assert rules(closed.run("acls", "--list")) == of_topic | others
+    assert rules(closed.run("acls", "--list", "--topic", "visits", "--resource-pattern-type", "match")) == of_topic
+    closed.run("acls", "--remove", "--topic", "visits", "--resource-pattern-type", "match", "--force")
+    assert rules(closed.run("acls", "--list")) == others
 
 
 def test_there_are_no_metrics_of_clients(tools):

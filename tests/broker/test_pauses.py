@@ -28,6 +28,7 @@ from milepost.protocol.messages import (
 )
 from milepost.record.builder import build_batch
 from milepost.record.records import Record
+from milepost.security.principal import ANONYMOUS
 from tests.broker.on_loop import on_loop
 from tests.broker.scraping import scrape
 from tests.broker.topics import create, produce, wanted
@@ -70,6 +71,8 @@ def test_there_is_a_pause_for_each_partition(broker, wire, name):
         broker=broker,
         version=version,
         client_id="",
+        principal=ANONYMOUS,
+        may_read=None,
         connection={},
         request=SimpleNamespace(size=1000),
         speaks_for=lambda broker_id: False,

@@ -17,7 +17,7 @@ from tests.cli.running import run
 COMMAND = [sys.executable, "-W", "error", "-c", "from milepost.cli.main import main; main(prog_name='milepost')", "serve"]
 
 PROMISES = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ("authorizer.class.name", "com.example.Authorizer"),
     ("super.users", "User:admin"),
     ("allow.everyone.if.no.acl.found", "false"),
     ("ssl.keystore.location", "/etc/kafka/server.jks"),
@@ -117,10 +117,10 @@ def test_file_that_promises_authentication_ends_the_start_and_is_told_its_line(t
 
 def test_every_promise_of_a_file_is_named_at_once(tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text("super.users=User:admin\nauthorizer.class.name=x.Y\ndelegation.token.secret.key=x\n")
+    file.write_text("zookeeper.set.acl=true\nprincipal.builder.class=x.Y\ndelegation.token.secret.key=x\n")
     code, out, errors = start("--data", str(tmp_path / "data"), "--port", "0", "--config", str(file))
     assert (code, out) == (2, "")
-    for line, name in enumerate(("super.users", "authorizer.class.name", "delegation.token.secret.key"), 1):
+    for line, name in enumerate(("zookeeper.set.acl", "principal.builder.class", "delegation.token.secret.key"), 1):
         assert f"{file}, line {line}: {name}" in errors
 
 
@@ -152,7 +152,7 @@ def test_port_replaces_listeners_that_promise_nothing(tmp_path):
 
 def test_environment_of_a_container_is_read_the_same_way(tmp_path):
     code, out, errors = start(
-        "--data", str(tmp_path), "--port", "0", env={"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer"}
+        "--data", str(tmp_path), "--port", "0", env={"KAFKA_AUTHORIZER_CLASS_NAME": "com.example.Authorizer"}
     )
     assert (code, out) == (2, "")
     assert "KAFKA_AUTHORIZER_CLASS_NAME: authorizer.class.name" in errors
@@ -160,9 +160,9 @@ def test_environment_of_a_container_is_read_the_same_way(tmp_path):
 
 def test_flag_takes_a_promise_of_the_file_back(tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text("authorizer.class.name=x.Y\n")
+    file.write_text("sasl.enabled.mechanisms=PLAIN\n")
     code, out, errors = start(
-        "--data", str(tmp_path / "data"), "--port", "0", "--config", str(file), "-X", "authorizer.class.name="
+        "--data", str(tmp_path / "data"), "--port", "0", "--config", str(file), "-X", "sasl.enabled.mechanisms="
     )
     assert (code, errors) == (0, "")
     assert "ready " in out

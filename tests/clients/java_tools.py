@@ -22,6 +22,7 @@ TOOL_SECONDS = PROCESS_PATIENCE
 # Where the main classes are; a tool that has moved between the versions has one place for each.
 TOOLS = "org.apache.kafka.tools"
 CLASSES: dict[str, str | dict[str, str]] = {
+    "acls": {"3.9.1": "kafka.admin.AclCommand", "4.3.0": f"{TOOLS}.AclCommand"},
     "broker-api-versions": {"3.9.1": "kafka.admin.BrokerApiVersionsCommand", "4.3.0": f"{TOOLS}.BrokerApiVersionsCommand"},
     "cluster": f"{TOOLS}.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
@@ -55,6 +56,7 @@ OLDER_OPTIONS = {
 
 # The commands and options that say what a tool does, for docs/compatibility.md; the others say to what.
 ACTIONS = {
+    *("--add", "--remove", "--consumer", "--resource-pattern-type", "--deny-host"),
     *("cluster-id", "list", "describe", "describe-producers", "find-hanging", "abort"),
     *("--alter", "--create", "--delete", "--delete-offsets", "--describe", "--list", "--reset-offsets", "--verify"),
     *("--add-config", "--delete-config", "--all", "--all-groups", "--members", "--state", "--offsets", "--verbose"),

@@ -179,7 +179,8 @@ def test_file_of_an_older_version_is_taken_over(tmp_path, opened):
     cluster.close()
     assert names(tmp_path) == [FILE_NAME]
     kept = json.loads((tmp_path / FILE_NAME).read_text())
-    assert {**kept, "topics": topics} == {**old, "version": 2, "generation": 1, "leaving": {}, "users": {}, "next_producer_id": 4000}
+    new = {"version": 2, "generation": 1, "leaving": {}, "users": {}, "acls": [], "next_producer_id": 4000}
+    assert {**kept, "topics": topics} == {**old, **new}
     assert kept["topics"]["visits"] == topics["visits"]
 
 

@@ -41,6 +41,7 @@ class Call:
 
     client_host = "/127.0.0.1"
     listener = "PLAINTEXT"
+    may_describe = None
 
     def __init__(self, bench: GroupBench, key: int, version: int, client_id: str) -> None:
         self.broker = bench

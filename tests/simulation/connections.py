@@ -8,6 +8,7 @@ from typing import Any
 
 from milepost.net.fast_path import FastPath
 from milepost.net.request_metrics import UNNAMED
+from milepost.security.principal import ANONYMOUS
 from milepost.segment.file_records import FileSlice
 
 LISTENER = "PLAINTEXT"
@@ -18,6 +19,7 @@ class SimulatedChannel:
 
     is_open = True
     listener = LISTENER
+    principal = ANONYMOUS
     fast_path: FastPath | None = None
     processor = SimpleNamespace(output=SimpleNamespace(is_full=False))
 

@@ -3,7 +3,8 @@
     3 read · 4 write · 5 create · 6 delete · 7 alter · 8 describe
     9 cluster action · 10 describe configs · 11 alter configs · 12 idempotent write
 
-Without an authorizer everybody may do whatever makes sense for a resource. Who did not ask is answered NOT_ASKED.
+Everybody may do whatever makes sense for a resource, unless an authorizer takes some of it away (`rights/special`). Who did not ask is
+answered NOT_ASKED.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from milepost.broker.authorizer import EVERYBODY, Authorizer
+from milepost.broker.authorizer import Authorizer, together
 from milepost.broker.dispatch import Dispatcher
 from milepost.broker.fetch.session_cache import FetchSessions
 from milepost.broker.runtime import MakeRuntime, sockets
@@ -31,6 +31,7 @@ from milepost.topic_partition import TopicPartition, topic_name_fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from milepost.broker.acl_authorizer import AclAuthorizer
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.internal_topics.coordinators import Coordinators
@@ -104,7 +105,7 @@ class Broker:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         disk: Disk | None = None,
-        authorizer: Authorizer = EVERYBODY,
+        authorizer: Authorizer | None = None,
     ):
         self.static_config = config
         # What is stored in the cluster may change it: at start, and while the broker runs.
@@ -112,7 +113,9 @@ class Broker:
         self.logs = logs = LogManager(config, disk=disk or MeteredDisk(), clock=clock, rng=rng, source=source)
         self.clock = logs.clock
         self.rng: random.Random = logs.rng
-        self.dispatcher = Dispatcher(self, authorizer, served, cluster_parts)
+        self.acl_authorizer = acl_authorizer(config)
+        both = together(authorizer, self.acl_authorizer)
+        self.dispatcher = Dispatcher(self, both, served, cluster_parts)
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             self.clock,
@@ -202,6 +205,15 @@ class Broker:
     def bootstrap_servers(self) -> str:
         host, port = self.advertised(self.server.acceptors[0].listener)
         return f"{host}:{port}"
+
+
+def acl_authorizer(config: BrokerConfig) -> AclAuthorizer | None:
+    """The one that is configured."""
+    if not config.authorizer_class_name:
+        return None
+    from milepost.broker.acl_authorizer import configured_authorizer  # of brokers that have one
+
+    return configured_authorizer(config)
 
 
 def configured(config: BrokerConfig | Mapping[str, object]) -> BrokerConfig:

@@ -23,16 +23,8 @@ logger = logging.getLogger("milepost.broker")
 
 class Context:
     __slots__ = (
-        "api_key",
-        "broker",
-        "client_id",
-        "correlation_id",
-        "goes_on",
-        "is_long",
-        "is_urgent",
-        "refused",
-        "request",
-        "version",
+        *("api_key", "broker", "client_id", "correlation_id", "version", "request"),
+        *("goes_on", "is_long", "is_urgent", "may_describe", "may_read", "refused"),
     )
 
     def __init__(self, broker: Parts, request: Request, header: RequestHeader):
@@ -48,8 +40,11 @@ class Context:
         self.goes_on = False
         # It does not wait for other long requests.
         self.is_urgent = False
-        # Part of the answer already: a field, and what stands in it of resources that were denied (`guards`).
+        # Part of the answer already: a field, and what stands in it of resources that were denied (`rights`).
         self.refused: tuple[str, list[Any]] | None = None
+        # Of a heartbeat whether the client may describe a topic, of a fetch whether it may read it. None: all of them.
+        self.may_describe: Callable[[str], bool] | None = None
+        self.may_read: Callable[[str], bool] | None = None
 
     def of(self, request: Request, correlation_id: int) -> Context:
         """The same for another request of this kind, from this client."""

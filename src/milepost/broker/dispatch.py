@@ -28,6 +28,7 @@ from milepost.broker import inter_broker, requests
 from milepost.broker.authorizer import Authorizer
 from milepost.broker.context import Context
 from milepost.broker.produce.frames import ProduceFrames
+from milepost.broker.produce.writers import Writers
 from milepost.broker.slices import Slices, Work
 from milepost.errors import MilepostError, TooManyElements
 from milepost.protocol import frames, headers
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from milepost.broker.cluster_parts import ClusterParts
     from milepost.broker.fetch.interfaces import RepeatedFetch
     from milepost.broker.parts import Parts
+    from milepost.net.fast_path import FastPath
     from milepost.net.request import Request
     from milepost.net.request_metrics import RequestMeter
 
@@ -76,8 +78,10 @@ class Dispatcher:
         self.served = served
         self._cluster_parts = cluster_parts
         self._handlers: dict[int, ApiHandler] = {}
-        # Who is asked for nothing may write to every topic: the others go by way of the guards.
-        self._produce_frames = ProduceFrames(broker, self._give_up) if authorizer.allows_everything else None
+        is_open = authorizer.allows_everything
+        # Who is asked for nothing may write to every topic; the others have paths that ask.
+        self._produce_frames = ProduceFrames(broker, self._give_up) if is_open else None
+        self._writers = None if is_open else Writers(authorizer, partial(ProduceFrames, broker, self._give_up))
         self.slices: Slices[Context] = Slices(broker, self.failed)
 
     def handle(self, request: Request) -> None:
@@ -101,8 +105,6 @@ class Dispatcher:
                 self.slices.run(self._decoding(api, header, context), context)
                 return
             request.meter = self._meter(api, header.api_version, body)
-            if header.api_key == PRODUCE:
-                request.channel.fast_path = self._produce_frames  # more of the kind will follow
         except MilepostError as error:
             request.close(str(error))
             return
@@ -110,6 +112,8 @@ class Dispatcher:
             self._give_up(request, "a request")
             return
         context = Context(self.broker, request, header)
+        if header.api_key == PRODUCE:
+            request.channel.fast_path = self._fast_path_of(context)  # more of the kind will follow
         try:
             response = self.handler_of(api)(body, context)
             if type(response) is GeneratorType:
@@ -118,6 +122,11 @@ class Dispatcher:
                 self._handled(response, context)
         except Exception:
             self.failed(context)
+
+    def _fast_path_of(self, context: Context) -> FastPath | None:
+        if self._writers is None:
+            return self._produce_frames
+        return self._writers.path_of(context.principal, context.client_host)
 
     def _decoding(self, api: Api, header: headers.RequestHeader, context: Context) -> Work[None]:
         request = context.request
@@ -175,10 +184,10 @@ class Dispatcher:
             handler = partial(handler, broker=self._cluster_parts)
         if self.authorizer.allows_everything:
             return handler
-        from milepost.broker.guards import GUARDS, guarded  # which most brokers do not need
+        from milepost.broker.rights.guards import guarded  # which most brokers do not need
+        from milepost.broker.rights.table import GUARDS, UNGUARDED
 
-        guard = GUARDS.get(api.name)
-        return handler if guard is None else guarded(handler, guard, self.authorizer)
+        return handler if api.name in UNGUARDED else guarded(handler, GUARDS[api.name], self.authorizer)
 
     def _meter(self, api: Api, version: int, body: Any) -> RequestMeter:
         if api.key != FETCH:

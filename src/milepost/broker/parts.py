@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from milepost.broker.acl_authorizer import AclAuthorizer
     from milepost.broker.authorizer import Authorizer
     from milepost.broker.fetch.session_cache import FetchSessions
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
@@ -76,6 +77,10 @@ class Parts(Protocol):
         """The advertised address of a listener."""
 
     def use_config(self, config: BrokerConfig) -> None: ...
+
+    @property
+    def acl_authorizer(self) -> AclAuthorizer | None:
+        """The one that is configured, which is asked by way of the dispatcher."""
 
     @property
     def topology(self) -> Topology: ...

@@ -34,6 +34,7 @@ COMMANDS = {
     "consume": "Print records of a topic.",
     "groups": "List and describe groups, their lag, and reset their offsets.",
     "users": "Create, list and delete users who log in by SCRAM.",
+    "acls": "Create, list and delete ACLs, and say which one decides.",
     "zk": "Look at the znodes of a cluster: tree, get, watch.",
     "dump": "Show what is in log, index, snapshot and checkpoint files.",
     "explain": "Show how an offset or a time is looked up, step by step.",

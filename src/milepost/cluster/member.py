@@ -30,7 +30,7 @@ from milepost.cluster.controller.election_times import ElectionTimes
 from milepost.cluster.controller_election import ControllerMoved, Elected, Term, elect, read_controller, resign
 from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.cluster.registration import BrokerIdTaken
-from milepost.cluster.zookeeper import entity_configs, znodes
+from milepost.cluster.zookeeper import acl_nodes, entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Exists, Get, Operation, Result, Sync, WatchEvent
 from milepost.cluster.zookeeper.refusals import RefusedByZooKeeper
 from milepost.cluster.zookeeper.session import Runner, Session, Steps
@@ -56,6 +56,8 @@ class MemberSettings:
     session_seconds: float
     proposed_cluster_id: str
     may_be_controller: bool = True
+    has_authorizer: bool = False
+    """So that it reads and follows ACLs."""
     new_secret: Callable[[], bytes] = new_secret
 
 
@@ -85,6 +87,8 @@ class ClusterMember:
         self.on_secret: Callable[[bytes], object] = lambda secret: None
         self.on_settings: Callable[[entity_configs.Stored], object] = lambda stored: None
         self.on_changed_settings: Callable[[str, dict[str, str]], object] = lambda entity, configs: None
+        self.on_acls: Callable[[acl_nodes.Found], object] = lambda found: None
+        self.on_changed_acls: Callable[[acl_nodes.Found], object] = lambda found: None
         self.on_registered: Callable[[], object] = lambda: None
         self.on_expired_session: Callable[[], object] = lambda: None
         self.on_failed: Callable[[Exception], object] = lambda error: None
@@ -97,6 +101,7 @@ class ClusterMember:
         self._new_topic_id = new_topic_id
         self._runner = Runner(session, self._failed)
         self._changes_seen = -1
+        self._acl_changes_seen: acl_nodes.Seen = acl_nodes.NOTHING_SEEN
         self._trusted: tuple[int, int] | None = None
         self._tries_until: float | None = None
         self._has_resigned = False
@@ -159,6 +164,8 @@ class ClusterMember:
             self._stand()
         elif event.path == znodes.CONFIG_CHANGES:
             self._runner.run(self._follow_settings())
+        elif event.path in acl_nodes.CHANGES:
+            self._runner.run(self._follow_acls())
         if self.controller is not None:
             self.controller.on_watch(event)
 
@@ -176,6 +183,8 @@ class ClusterMember:
         # The list of changes is watched before the settings are read: what comes in between is read twice, not missed.
         self._changes_seen = (yield from entity_configs.watch_changes(self._changes_seen, self._clock.now_ms())).seen
         self.on_settings((yield from entity_configs.read_all()))
+        if self.settings.has_authorizer:
+            yield from self._read_acls()
         return (
             yield from registration.register(
                 self.broker_id, self.settings.node, self._session.session_id, self._clock.now_ms(), versions
@@ -257,6 +266,20 @@ class ClusterMember:
             self._runner.run(read(), lambda _: then(), then)
         else:
             then()
+
+    # ACLs.
+
+    def _read_acls(self) -> Steps[None]:
+        yield from acl_nodes.make_nodes()
+        self._acl_changes_seen = (yield from acl_nodes.watch_changes(self._acl_changes_seen, self._clock.now_ms())).seen
+        self.on_acls((yield from acl_nodes.read_all()))
+
+    def _follow_acls(self) -> Steps[None]:
+        patterns, self._acl_changes_seen = yield from acl_nodes.watch_changes(self._acl_changes_seen, self._clock.now_ms())
+        if patterns is None:
+            self.on_acls((yield from acl_nodes.read_all()))
+        elif patterns:
+            self.on_changed_acls((yield from acl_nodes.read(patterns)))
 
     # The controller.
 

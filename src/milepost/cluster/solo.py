@@ -9,6 +9,7 @@ The snapshot, `milepost.cluster.json`:
      "groups": {"readers": {"consumer.session.timeout.ms": "50000"}},
      "quotas": [{"entity": {"user": null}, "values": {"producer_byte_rate": 1000.0}}],
      "users": {"alice": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}},
+     "acls": [[2, "visits", 3, "User:alice", "*", 3, 3]],     resource type, name, pattern type, principal, host, operation, permission
      "features": {"epoch": 1, "levels": {"transaction.version": 1}},     levels that were ever moved; the others are at their first
      "next_producer_id": 1000}
 
@@ -22,6 +23,7 @@ A change has one key, which says what it is, and takes the place of what was the
     {"broker": name, "to": {...}}, {"group": name, "to": {...}}
     {"quotas": {"user": null}, "to": {...}}                      of one entity; without values there are none any more
     {"user": name, "to": {...}}                                  what proves a password, by mechanism; without any there is no such user
+    {"acl": [...], "is": true}                                   a rule that there is from now on, or is not
     {"features": {...}}, {"next_producer_id": n}
 
 A change is durable before it is in force, and in force before it is answered. The directories of a topic are made after the change that
@@ -41,17 +43,21 @@ import logging
 import random
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.clock import SystemClock
 from milepost.cluster.change_log import VERSION, Change, ChangeLog
 from milepost.cluster.view import ClusterView, TopicState
-from milepost.errors import KafkaStorage
+from milepost.errors import InvalidConfiguration, KafkaStorage, MilepostError
 from milepost.files import Disk
 from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
 from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.security.scram import as_text, credentials_from
 from milepost.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from milepost.security.acl_index import AclIndex
+    from milepost.security.acls import AclBinding
 
 logger = logging.getLogger("milepost.cluster")
 
@@ -60,6 +66,8 @@ SMALLEST_SNAPSHOT_AFTER = 1 << 20
 """Bytes of changes. Fewer are read faster than a snapshot is written."""
 # Settings of a topic whose own are not known: nothing is thrown away.
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+ACL_ROW = (int, str, int, str, str, int, int)
 
 Subscribe = Callable[[Callable[[], object]], object]
 
@@ -89,6 +97,9 @@ class SoloCluster(ClusterView):
         self._changes = changes
         self._scheduler = scheduler or Scheduler(SystemClock())
         self._quotas: dict[tuple[tuple[str, str | None], ...], dict[str, Any]] = {}
+        self._acls: dict[tuple[Any, ...], None] = {}
+        self.acls: AclIndex | None = None
+        """The same for an authorizer, once it has asked for it."""
         self._unfinished = 0
         self._is_writing_snapshot = False
         self._next_producer_id = 0
@@ -115,6 +126,7 @@ class SoloCluster(ClusterView):
         self._quotas = {entity_key(entry["entity"]): entry for entry in content["quotas"]}
         self.client_quotas = list(self._quotas.values())
         self.scram_users = {str(name): credentials_from(known) for name, known in content.get("users", {}).items()}
+        self._acls = {acl_row(each): None for each in content.get("acls", ())}
         self._take_features(content.get("features", {"epoch": 0, "levels": {}}))
         self._next_producer_id = int(content["next_producer_id"])
 
@@ -157,12 +169,34 @@ class SoloCluster(ClusterView):
                 self.scram_users[user] = credentials_from(change["to"])
                 if not self.scram_users[user]:
                     del self.scram_users[user]
+            case {"acl": row}:
+                self._take_acl(acl_row(row), is_there=change["is"])
             case {"features": features}:
                 self._take_features(features)
             case {"next_producer_id": producer_id}:
                 self._next_producer_id = producer_id
             case _:
                 raise KeyError(f"{json.dumps(change)[:80]} is no change that is known here")
+
+    def _take_acl(self, row: tuple[Any, ...], *, is_there: bool) -> None:
+        if is_there:
+            self._acls[row] = None
+        else:
+            self._acls.pop(row, None)
+        if self.acls is not None:
+            (self.acls.add if is_there else self.acls.remove)(binding_of(row))
+
+    def index_acls(self) -> AclIndex:
+        """Have the rules in the form in which they decide, from now on. What makes no sense ends the start: it may be a denial."""
+        from milepost.security.acl_index import AclIndex  # of brokers that have an authorizer
+
+        try:
+            self.acls = AclIndex(map(binding_of, self._acls))
+        except MilepostError as error:
+            raise InvalidConfiguration(
+                f"{self._changes.path}: an ACL that is stored cannot be understood ({error}); restore the file, or delete the ACL"
+            ) from error
+        return self.acls
 
     def _remember(self, name: str, topic_id: str, partitions: int, configs: Mapping[str, str]) -> TopicState:
         topic = TopicState(name, topic_id_bytes(topic_id, name), topic_id, partitions, dict(configs))
@@ -248,6 +282,7 @@ class SoloCluster(ClusterView):
         """The text of a snapshot as everything is now. It is made when it is asked for, a topic at a time, on whatever thread."""
         topics = [(topic.name, topic.topic_id_text, topic.partitions, topic.configs) for topic in self.topics.values()]
         groups = dict(self.group_configs)
+        acls = list(self._acls)
         head = {
             "version": VERSION,
             "generation": generation,
@@ -261,6 +296,7 @@ class SoloCluster(ClusterView):
 
         def pieces() -> Iterable[str]:
             yield json.dumps(head)[:-1]
+            yield ',\n"acls": [' + ",\n".join(map(json.dumps, acls)) + "]"
             for key, entries in (
                 ("groups", groups.items()),
                 (
@@ -345,6 +381,20 @@ def topics_written_down(directories: Sequence[str], disk: Disk) -> dict[str, Kno
                 (name, KnownTopic(topic.configs, topic.topic_id_text, topic.partitions)) for name, topic in topics.items()
             )
     return found
+
+
+def acl_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    """One as it is written down."""
+    kinds = tuple(map(type, row))
+    if kinds != ACL_ROW:
+        raise TypeError(f"{json.dumps(row)[:80]} is no ACL")
+    return tuple(row)
+
+
+def binding_of(row: tuple[Any, ...]) -> AclBinding:
+    from milepost.security.acls import from_row
+
+    return from_row(row)
 
 
 def entity_key(entity: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:

@@ -10,6 +10,7 @@ temporary one), and `log.index.profile` is the default of the topic property `in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -24,6 +25,10 @@ from milepost.frozen_dataclass import frozen_dataclass
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MIB = 1 << 20
 QUEUED_BYTES = 256 * MIB
+AUTHORIZERS = (
+    "kafka.security.authorizer.AclAuthorizer",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
 
 
 @frozen_dataclass
@@ -131,6 +136,26 @@ class BrokerConfig(Configuration):
     )
     secrets: tuple[Given, ...] = ()
     """What was given of `config/security`, for all listeners or for one."""
+
+    # Who may do what.
+    authorizer_class_name: str = declare(
+        S,
+        "",
+        "who decides what a client may do: Kafka's AclAuthorizer or StandardAuthorizer, the same here; empty: everything is allowed",
+        pattern="|".join(("", *map(re.escape, AUTHORIZERS))),
+        pattern_doc=f"{' or '.join(AUTHORIZERS)}: no other class is served",
+    )
+    super_users: str | None = declare(
+        S,
+        None,
+        "principals that may do everything: User:admin;User:kafka",
+        pattern=r"|[^:;]+:[^;]+(;[^:;]+:[^;]+)*;?",
+        pattern_doc="principals with semicolons between them, such as User:admin;User:kafka",
+        nullable=True,
+    )
+    allow_everyone_if_no_acl_found: bool | None = declare(
+        B, None, "whether everybody may use what no ACL is about; not given: false", nullable=True
+    )
 
     # The cluster.
     zookeeper_connect: str | None = declare(
@@ -285,6 +310,7 @@ class BrokerConfig(Configuration):
         if not self.directories:
             raise InvalidConfiguration("log.dirs and log.dir are both empty: name at least one data directory.")
         check_security(self, check_listeners(self))
+        self.check_authorizer()
         if self.retention_ms == 0:
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
@@ -324,6 +350,21 @@ class BrokerConfig(Configuration):
         """The data directories, in order."""
         chosen = self.log_dirs if self.log_dirs is not None else (self.log_dir,)
         return tuple(directory for directory in chosen if directory)
+
+    def check_authorizer(self) -> None:
+        """A property that closes something leaves it open without what would obey it."""
+        if self.authorizer_class_name:
+            return
+        closing = {
+            "super.users": bool(self.super_users),
+            "allow.everyone.if.no.acl.found": self.allow_everyone_if_no_acl_found is False,
+        }
+        for name in (name for name, closes in closing.items() if closes):
+            raise InvalidConfiguration(
+                f"{name} promises authorization, and without authorizer.class.name everybody may do everything: "
+                f"give {AUTHORIZERS[1]} there, or take {name} out.",
+                name,
+            )
 
     @property
     def retention_ms(self) -> int:

@@ -2,7 +2,7 @@
 
 A broker that took such a property and came up without it would be open where its operator believes it closed. So it does not come
 up: the property ends the start, wherever it was given, and is refused while a broker runs. A value that promises nothing beyond what
-is served anyway (`zookeeper.set.acl=false`, an empty `super.users`) has no effect and needs none.
+is served anyway (`zookeeper.set.acl=false`, an empty `sasl.jaas.config`) has no effect and needs none.
 
 Once one of these is served, its row goes and the property is declared in `config/broker`. Listeners have their own rules, in
 `config/listeners`.
@@ -27,9 +27,6 @@ AUTHENTICATION, AUTHORIZATION, ENCRYPTION = "authentication", "authorization", "
 KRAFT, POLICY, TIERED = "a KRaft quorum", "a policy", "tiered storage"
 
 UNSERVED = (
-    Unserved("authorizer.class.name", AUTHORIZATION),
-    Unserved("super.users", AUTHORIZATION),
-    Unserved("allow.everyone.if.no.acl.found", AUTHORIZATION, ("true",)),
     Unserved("early.start.listeners", AUTHORIZATION),
     Unserved("ssl.client.auth", AUTHENTICATION, ("none",)),
     Unserved("ssl.*", ENCRYPTION),

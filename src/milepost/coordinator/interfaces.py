@@ -11,7 +11,7 @@ and asks the group what is allowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from milepost.protocol.messages import (
@@ -51,6 +51,8 @@ class Client:
     client_id: str
     host: str
     """As Kafka writes it: `/127.0.0.1`."""
+    may_describe: Callable[[str], bool] | None = field(default=None, compare=False)
+    """Whether it may see a topic that a pattern of its group stands for. None: it sees all."""
 
 
 class CoordinatorLog(Protocol):

@@ -45,6 +45,9 @@ class DenyClosed:
     def denies(self, access: Any, context: Any) -> str | None:
         return "closed" if access.name == "closed" and access.operation is Operation.WRITE else None
 
+    def note_denial(self, access, requester) -> None:
+        """The answers say it."""
+
 
 class Asked:
     """Requests to one broker, each step on a connection whose first request was an ordinary one."""
@@ -246,8 +249,13 @@ def test_door_without_one_of_its_guards(way, guard, tmp_path, monkeypatch):
 
 
 def test_right_is_asked_for_on_each_way(way, tmp_path):
-    """The guard here is that frames are not used where somebody may be denied something."""
     assert told(tmp_path, [right], authorizer=DenyClosed()) == {"right": [[29]]}
+
+
+def test_frames_that_do_not_ask_for_the_right(tmp_path, monkeypatch):
+    asked = "if self._writer is not None and not self._writer.may_write(known.name):"
+    monkeypatch.setattr(dispatch, "ProduceFrames", mutated(frames, asked, "if False:").ProduceFrames)
+    assert told(tmp_path, [right], authorizer=DenyClosed()) != {"right": [[29]]}
 
 
 OF_THE_FRAMES = {

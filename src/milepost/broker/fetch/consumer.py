@@ -22,6 +22,7 @@ from milepost.broker.fetch.partition_read import (
     Result,
     is_enough,
     loaded,
+    refuse,
     refuse_read,
     size_of,
 )
@@ -47,6 +48,8 @@ class Consumer(PartitionReader):
     """Reads up to the high watermark, or to the last stable offset."""
 
     def read(self, each: FetchPartition, left: int, must_have_one: bool) -> Result | None:
+        if each.is_denied:
+            return refuse(each.part.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         # Most of many partitions: nothing new.
         return None if each.is_caught_up(self.isolation) else super().read(each, left, must_have_one)
 

@@ -36,6 +36,7 @@ from milepost.broker.fetch.partition_read import (
 )
 from milepost.broker.fetch.replica_id import broker_epoch_of, refuse_follower, replica_id_of
 from milepost.broker.fetch.session_cache import FetchSessions, Sessionless
+from milepost.broker.parts import Dispatching
 from milepost.clock import Clock
 from milepost.cluster.controller_metadata import ControllerMetadata
 from milepost.log.cached_position import CachedPosition
@@ -62,6 +63,9 @@ class LeaderBroker(FetchBroker, Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def dispatcher(self) -> Dispatching: ...
 
     @property
     def replication_quotas(self) -> ReplicationQuotas: ...
@@ -215,7 +219,9 @@ def answer(request: FetchRequest, context: FetchContext, broker: LeaderBroker) -
     replica_id = replica_id_of(request)
     if replica_id not in broker.cluster.brokers and broker.cluster.brokers:
         return refuse_follower(request, context.version)
-    session = broker.fetch_sessions.open(request, context.version, followers_partition, is_followers=True)
+    session = broker.fetch_sessions.open(
+        request, context.version, followers_partition, is_followers=True, owner=context.principal
+    )
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     fetch = FollowerFetch(request, broker, session)

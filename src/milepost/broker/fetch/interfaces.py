@@ -15,6 +15,7 @@ from milepost.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from milepost.broker.slices import Work
     from milepost.net.request import Request
+    from milepost.security.principal import KafkaPrincipal
 
 
 class FetchBroker(Protocol):
@@ -45,6 +46,9 @@ class FetchContext(Protocol):
 
     @property
     def client_id(self) -> str: ...
+
+    @property
+    def principal(self) -> KafkaPrincipal: ...
 
     @property
     def request(self) -> Request: ...

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from milepost.broker.fetch.interfaces import FetchBroker
 from milepost.broker.slices import Work
+from milepost.cluster.view import ClusterView
 from milepost.errors import MilepostError
 from milepost.log.cached_position import CachedPosition
 from milepost.log.log import Log
@@ -63,6 +64,12 @@ class FetchPartition:
     only_leader: bool = False
     rack: str = ""
     """Where the client stands, if that decides which replica it reads from."""
+    is_denied: bool = False
+    """Whether the client may not read it, by the rules of when it was asked for last."""
+
+    def name_in(self, cluster: ClusterView) -> str | None:
+        """Of its topic; None for an id that is not known."""
+        return cluster.name_of(self.topic_id) if self.is_by_id else self.topic
 
     def find(self, broker: FetchBroker) -> int:
         """Look the partition up, if that has not been done or it is gone; an error code when it is not here."""

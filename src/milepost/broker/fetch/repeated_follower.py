@@ -4,7 +4,8 @@ The first ones of a kind take the general path (`fetch/follower`). What differs 
 how records of one partition are written (`protocol/follower_fetch_frames`), and that a fetch which waits keeps its place in the purgatory;
 partitions are read, errors told and bytes counted by the same `FollowerFetch`.
 
-A template belongs to one connection and is forgotten when something else is fetched on it.
+A template belongs to one connection, and to one generation of the authorizer's rules. It is forgotten when something else is fetched on
+the connection.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class RepeatedFollowerFetch:
         self._broker = broker
         self._context = context
         self._session = session
+        self._generation = broker.dispatcher.authorizer.generation
         self._revision = session.revision
         self._named = named
         self._fetch = FollowerFetch(body, broker, session)
@@ -87,6 +89,7 @@ class RepeatedFollowerFetch:
         if (
             self._waiting is not None
             or epoch != session.epoch
+            or broker.dispatcher.authorizer.generation != self._generation
             or session.revision != self._revision
             or follower.replica_id not in broker.cluster.brokers
             or not broker.fetch_sessions.use(session)

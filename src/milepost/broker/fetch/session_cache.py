@@ -14,7 +14,8 @@ All requests of a session name topics by id, or all by name: a client that learn
 The cache is bounded, in sessions and in partitions of all sessions together. As in Kafka a new session takes the place of one that has
 been idle for two minutes, or of a smaller one that is two minutes old; a follower's that of a consumer's. A session without a place is
 none: its answer says 0, and the client goes on with full fetches. So does one that names a partition which never was here: that is
-not kept, and the client names it again, for it may come. A session belongs to no connection.
+not kept, and the client names it again, for it may come. A session belongs to no connection, but to who opened it: to anybody
+else there is no such session.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from milepost.clock import Clock
 from milepost.log.reading import Isolation
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import FetchRequest, FetchResponse
+from milepost.security.principal import ANONYMOUS, KafkaPrincipal
 from milepost.work import at_once
 
 Make: TypeAlias = Callable[[FetchRequest.Topic, FetchRequest.Topic.Partition, int], FetchPartition]
@@ -100,9 +102,10 @@ class Refused(Sessionless):
 class Session(Sessionless):
     """What a client fetches again and again, and what it was sent last about each partition."""
 
-    def __init__(self, cache: FetchSessions, *, is_followers: bool, is_by_id: bool):
+    def __init__(self, cache: FetchSessions, owner: KafkaPrincipal, *, is_followers: bool, is_by_id: bool):
         super().__init__()
         self._cache = cache
+        self.owner = owner
         self.is_followers = is_followers
         self.is_by_id = is_by_id
         self.epoch = 1
@@ -140,7 +143,7 @@ class Session(Sessionless):
         is_known = True
         for each, result in zip(partitions, results, strict=True):
             yield None
-            is_known = is_known and (each.partition is not None or each.was_here)
+            is_known = is_known and (each.partition is not None or each.was_here or each.is_denied)
             if result is None and each.partition is None:
                 continue  # it was quiet, and is gone: the next fetch says so
             if self.sends(each, result):
@@ -188,23 +191,42 @@ class FetchSessions:
         """Partitions in all sessions."""
         return sum(session.partition_count for session in list(self._sessions.values()))
 
-    def open(self, request: FetchRequest, version: int, make: Make, *, is_followers: bool = False) -> Sessionless:
-        return at_once(self.opening(request, version, make, is_followers=is_followers))
+    def open(
+        self,
+        request: FetchRequest,
+        version: int,
+        make: Make,
+        *,
+        is_followers: bool = False,
+        owner: KafkaPrincipal = ANONYMOUS,
+    ) -> Sessionless:
+        return at_once(self.opening(request, version, make, is_followers=is_followers, owner=owner))
 
-    def opening(self, request: FetchRequest, version: int, make: Make, *, is_followers: bool = False) -> Work[Sessionless]:
+    def opening(
+        self,
+        request: FetchRequest,
+        version: int,
+        make: Make,
+        *,
+        is_followers: bool = False,
+        owner: KafkaPrincipal = ANONYMOUS,
+    ) -> Work[Sessionless]:
         """The session of a request, or a full fetch without one. `make` makes a `FetchPartition` out of a part of the request.
 
         A new session has its place in the cache, and its id, from its first answer on (`keep`).
         """
         session_id, epoch = request.session_id, request.session_epoch
         is_by_id = version >= BY_ID_SINCE
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner != owner:
+            session = None
         if version < 7 or epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            if session is not None:
+                self.close(session)
             is_opened = version >= 7 and epoch == INITIAL_EPOCH
-            fetch = Session(self, is_followers=is_followers, is_by_id=is_by_id) if is_opened else Sessionless()
+            fetch = Session(self, owner, is_followers=is_followers, is_by_id=is_by_id) if is_opened else Sessionless()
             yield from fetch.updating(request, version, make)
             return fetch
-        session = self._sessions.get(session_id)
         if session is None:
             return Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.epoch:

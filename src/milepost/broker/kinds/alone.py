@@ -50,6 +50,8 @@ class AloneBroker(Broker):
             changes = ChangeLog(given.directories[0], logs.disk)
             self.cluster = SoloCluster(changes, self.rng, cluster_id, self.node_id, logs.scheduler)
             self.membership = NobodyElse(self.cluster)
+            if self.acl_authorizer is not None:
+                self.acl_authorizer.acls = self.cluster.index_acls()
             # The topics' settings are known before their logs are opened.
             self.use_config(in_force(given, self.cluster.broker_configs, self.node_id))
             logs.topics = settings_of_topics(self.cluster, self.config)

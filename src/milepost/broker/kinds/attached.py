@@ -1,7 +1,8 @@
 """A broker over directories that stay as they are: copies, backups, or what a running Kafka has.
 
 It serves what is in them to any client and writes nothing: logs are loaded in memory (`log/attached_directories`), and its authorizer
-denies whatever would write (`authorizer.ReadOnly`). Consumers work as ever, in groups too: members and committed offsets live in
+denies whatever would write (`authorizer.ReadOnly`). ACLs are not read from a copy: with `authorizer.class.name` only `super.users`, and
+whoever `allow.everyone.if.no.acl.found` lets, may read. Consumers work as ever, in groups too: members and committed offsets live in
 memory and go with the broker. They begin with what `__consumer_offsets` says, if it is attached, and transactions are shown as
 `__transaction_state` has them: none is ended here, however old.
 
@@ -96,6 +97,8 @@ class AttachedBroker(Broker):
             cluster_id = cluster_id_of(logs.directories, self.rng)
             self.cluster = SoloCluster(UnwrittenChanges(paths[0], overlay), self.rng, cluster_id, self.node_id)
             self.membership = NobodyElse(self.cluster)
+            if self.acl_authorizer is not None:
+                self.acl_authorizer.acls = self.cluster.index_acls()
             logs.topics = {name: LogConfig.parse(topic.configs, given) for name, topic in known.items()}
             logs.load_directories()
             self.replicas = ReplicaManager(logs, self.loop, self.node_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from milepost.broker.broker import Broker, Surroundings, configured, configured_id
 from milepost.broker.configs.cluster_settings import ClusterSettings
@@ -58,6 +58,9 @@ from milepost.replica.peers import Peers
 from milepost.replica.replication_quota import ReplicationQuotas
 from milepost.topic_partition import TopicPartition
 from milepost.work import Turn
+
+if TYPE_CHECKING:
+    from milepost.broker.topology.zookeeper_acls import ZooKeeperAcls
 
 logger = logging.getLogger("milepost.broker")
 
@@ -124,6 +127,7 @@ class ZooKeeperBroker(Broker):
             self.controlled_shutdown = ControlledShutdown(self.member, self.controller_channel, self.versions, loop)
             self.topics = ZooKeeperTopics(self)
             self.settings = ClusterSettings(self)
+            self.acls = self._make_acls()
             self.offsets_topic = offsets_topic(self, factor=given.offsets_topic_replication_factor)
             self.transactions_topic = transactions_topic(
                 self,
@@ -153,6 +157,7 @@ class ZooKeeperBroker(Broker):
                 ),
                 config.zookeeper_session_timeout_ms / 1000,
                 cluster_id,
+                has_authorizer=self.acl_authorizer is not None,
             ),
             session,
             self.peers,
@@ -177,6 +182,13 @@ class ZooKeeperBroker(Broker):
             self.config.num_replica_fetchers,
         )
 
+    def _make_acls(self) -> ZooKeeperAcls | None:
+        if self.acl_authorizer is None:
+            return None
+        from milepost.broker.topology.zookeeper_acls import ZooKeeperAcls  # of brokers that have an authorizer
+
+        return ZooKeeperAcls(self.member, self.acl_authorizer)
+
     def _isr_changer(self) -> IsrChanger:
         if self.versions.has_alter_partition:
             return AlterPartitionProposals(self.cluster, self.controller_channel, self.versions, lambda: self.member.broker_epoch)
@@ -188,6 +200,9 @@ class ZooKeeperBroker(Broker):
         member.on_secret = lambda secret: self.proof.take(secret, self.cluster.cluster_id.encode())
         member.on_settings = self.settings.take_all
         member.on_changed_settings = self.settings.changed
+        if self.acls is not None:
+            member.on_acls = self.acls.take_all
+            member.on_changed_acls = self.acls.take
         member.on_expired_session = leader_and_isr.suspend
         member.on_failed = self._cannot_be_member
         self.logs.on_offline = self._directory_failed

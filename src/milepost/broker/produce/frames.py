@@ -16,8 +16,9 @@ is open in its log, without tagged fields. Meanwhile its answer is written, all 
 `Partition.append`, as from the handler, and what that refuses is that partition's error (`frame_answers`). The first frame that is not
 taken ends the pass, and goes the general path (`handler`) as it came.
 
-What is remembered is where topics are, which each pass asks anew: a topic that is gone, or has come, is so at once. Nothing is remembered
-of who asks, and no right: connections whose clients might be denied something have no fast path (`dispatch`).
+What is remembered is where topics are, which each pass asks anew: a topic that is gone, or has come, is so at once. So is a right: where
+a client might be denied something each pass asks whether it may write to the topics it names (`writers`). A frame with a topic that it may
+not write to is not taken, nor is any with a transactional id, which is another right.
 
 Compiled (Cython in pure-Python mode) reading costs a fraction of a microsecond. The same tests run on the uncompiled twin.
 """
@@ -48,6 +49,7 @@ else:
 if TYPE_CHECKING:
     from milepost.broker.parts import Parts
     from milepost.broker.produce.frame_answers import Failed
+    from milepost.broker.produce.writers import Writer
 
 i64 = cython.typedef(cython.longlong)
 Octets = cython.typedef(cython.pointer[cython.const[cython.uchar]])
@@ -84,23 +86,25 @@ BAD = cython.declare(cython.longlong, -2)
 
 @cython.cclass
 class ProduceFrames:
-    """The fast path of produce requests (`net/fast_path`), for connections whose clients may write to every topic."""
+    """The fast path of produce requests (`net/fast_path`), of a client that may write to every topic, or of `writer`."""
 
     _broker: object
     _failed: object
     _answering: dict
     _reader: object
+    _writer: object
 
-    def __init__(self, broker: Parts, failed: Failed):
+    def __init__(self, broker: Parts, failed: Failed, writer: Writer | None = None):
         """`failed` is called, inside of the `except`, for a request that ends with an exception as in its handler."""
         self._broker = broker
         self._failed = failed
         self._answering = {}
-        self._reader = FrameReader(broker)
+        self._reader = FrameReader(broker, writer)
+        self._writer = writer
 
     def take(self, view: memoryview, at: int, end: int, most: int, alone: bool) -> PipelinedRequests | None:
         # A pass may begin within another one: a request completed by an append continues with those of its own connection.
-        reader: FrameReader = self._reader or FrameReader(self._broker)
+        reader: FrameReader = self._reader or FrameReader(self._broker, self._writer)
         self._reader = None
         taken = None
         if reader.starts(view, at, end):
@@ -136,6 +140,7 @@ class FrameReader:
 
     _broker: object
     _replicas: object
+    _writer: object
     _passes: i64
     _topics: dict
     _view: object
@@ -161,9 +166,10 @@ class FrameReader:
     unpacked: i64
     """Bytes that were decompressed in this pass."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, writer=None):
         self._broker = broker
         self._replicas = None
+        self._writer = writer
         self._topics = {}
         self._passes = 0
         self._view = None
@@ -237,6 +243,8 @@ class FrameReader:
         if size < NULL or not self._is_text(size):
             return False
         self._is_transactional = size != NULL
+        if self._is_transactional and self._writer is not None:
+            return False
         if self.stop - self._at < 6:
             return False
         self.acks = int16_at(self._octets, self._at)
@@ -285,6 +293,8 @@ class FrameReader:
             known = cluster.topic_by_id(key) if self.version >= TOPIC_ID_SINCE else cluster.topics.get(key.decode("latin-1"))
             if known is None or known.is_internal:
                 self._topics.pop(key, None)
+                return None
+            if self._writer is not None and not self._writer.may_write(known.name):
                 return None
             if topic is None or topic.known is not known:
                 if len(self._topics) >= MOST_TOPICS:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Work[ConsumerGroupHeartbeatResponse | None]:
     if not level_of(context.broker.cluster, GROUP_VERSION):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=None)
-    client = Client(context.client_id, context.client_host)
+    client = Client(context.client_id, context.client_host, context.may_describe)
     service = context.broker.groups.consumer_groups
     assert service is not None, "the broker starts with it"
     yield from service.heartbeat(request, context.version, client, context.answer)

@@ -22,10 +22,16 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Work[Fetc
 
 
 def consume(request: FetchRequest, context: Context) -> Work[FetchResponse | None]:
-    session = yield from context.broker.fetch_sessions.opening(request, context.version, fetch_partition)
+    sessions = context.broker.fetch_sessions
+    session = yield from sessions.opening(request, context.version, fetch_partition, owner=context.principal)
     if session.error_code:
         return FetchResponse(error_code=session.error_code)
     fetch = ConsumerFetch(request, context.version, context.broker, session)
+    if context.may_read is not None:
+        for each in fetch.partitions:
+            name = each.name_in(context.broker.cluster)
+            each.is_denied = name is not None and not context.may_read(name)
+            yield None
     remember(request, context, fetch)
     results = yield from fetch.reading()
     if fetch.is_complete(results):

@@ -119,6 +119,13 @@ class BrokerMetrics:
         registry.counter(
             own("fetch_sessions_refused_total"), "Fetch sessions without room for their partitions", lambda: sessions.refusals
         )
+        authorizer = broker.acl_authorizer
+        if authorizer is not None:
+            registry.counter(own("authorizer_checks_total"), "Questions to the authorizer", lambda: authorizer.checks)
+            registry.counter(
+                own("authorizer_denials_total"), "Resources that were denied to who named them", lambda: authorizer.denials.count
+            )
+            registry.gauge(own("authorizer_acls"), "ACLs in force", lambda: len(authorizer.acls or ()))
         slices = broker.dispatcher.slices
         registry.gauge(own("requests_suspended"), "Long requests that wait for their next slice", lambda: slices.suspended)
         registry.gauge(

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 
 def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topology:
+    acls: AloneAcls | None = None
+    if cluster.acls is not None:
+        from milepost.broker.topology.alone_acls import AloneAcls  # of brokers that have an authorizer
+
+        acls = AloneAcls(cluster.acls, topics)
     return Topology(
         AloneView(parts),
         NoPeers(),
@@ -37,6 +42,7 @@ def topology(parts: Parts, cluster: SoloCluster, topics: AloneTopics) -> Topolog
         AloneQuotas(cluster, topics),
         AloneScramUsers(cluster, topics),
         topics,
+        acls,
     )
 
 

@@ -9,6 +9,7 @@
     configs        settings of topics, brokers and groups, stored
     quotas         quotas of clients, stored
     topics         topics made, grown and deleted, their leaders elected, their partitions moved
+    acls           who may do what, stored; None where no authorizer would obey them
 
 `alone` (also for attached directories) and `zookeeper` implement them. What may take time is a `Work` (`slices`):
 alone it goes through at once.
@@ -17,7 +18,7 @@ alone it goes through at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from milepost.broker.fetch.interfaces import FetchContext
 from milepost.errors import MilepostError
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from milepost.net.channel import Channel
     from milepost.protocol.messages import FetchRequest, FetchResponse
     from milepost.replica.partition import Partition
+    from milepost.security.acl_index import AclIndex
+    from milepost.security.acls import AclBinding
     from milepost.security.scram import ScramCredential
     from milepost.topic_partition import TopicPartition
 
@@ -51,6 +54,7 @@ Replicas = Mapping[int, tuple[int, ...]]
 """Brokers by the number of a partition."""
 Failures = dict[str, MilepostError]
 """By the name of what could not be done."""
+AclFailures: TypeAlias = "dict[AclBinding, MilepostError]"
 Outcome = tuple[int, str | None]
 """An error code, or 0, and a sentence."""
 
@@ -211,6 +215,20 @@ class ScramUsers(Protocol):
         """Set what proves the passwords of users, by mechanism, or take it away (None)."""
 
 
+class Acls(Protocol):
+    @property
+    def index(self) -> AclIndex:
+        """Those that are in force."""
+
+    def fault_of(self, binding: AclBinding) -> str | None:
+        """Why a rule cannot be stored here."""
+
+    # In force when it is over. The answer has those for which it did not work.
+
+    def adding(self, bindings: Sequence[AclBinding]) -> Work[AclFailures]: ...
+    def removing(self, bindings: Sequence[AclBinding]) -> Work[AclFailures]: ...
+
+
 class Topics(Protocol):
     @property
     def refusal(self) -> int:
@@ -259,3 +277,4 @@ class Topology(NamedTuple):
     quotas: Quotas
     scram_users: ScramUsers
     topics: Topics
+    acls: Acls | None

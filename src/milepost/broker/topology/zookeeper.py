@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.broker.configs.cluster_settings import ClusterSettings
     from milepost.broker.internal_topics.coordinator_log import InternalTopic
     from milepost.broker.slices import Work
+    from milepost.broker.topology.zookeeper_acls import ZooKeeperAcls
     from milepost.broker.topology.zookeeper_topics import ZooKeeperTopics
     from milepost.cluster.controller_metadata import ControllerMetadata
     from milepost.cluster.member import ClusterMember
@@ -67,6 +68,8 @@ class Clustered(LeaderBroker, Replicating, Protocol):
     @property
     def topics(self) -> ZooKeeperTopics: ...
     @property
+    def acls(self) -> ZooKeeperAcls | None: ...
+    @property
     def settings(self) -> ClusterSettings: ...
     @property
     def replicas(self) -> ReplicaManager: ...
@@ -88,6 +91,7 @@ def topology(broker: Clustered) -> Topology:
         ZooKeeperQuotas(broker.member),
         ZooKeeperScramUsers(broker.member),
         broker.topics,
+        broker.acls,
     )
 
 

@@ -115,7 +115,7 @@ class ConsumerGroups:
             self._validate(request, version)
             if request.group_id in self._turns:
                 self._hear_of(request)
-            found = yield from self._resolving(request)
+            found = yield from self._resolving(request, client)
             yield from self._turns.of(request.group_id, self._changing(request, version, client, answer, found))
         except Refused as refused:
             with self.runtime.outbox:
@@ -153,18 +153,18 @@ class ConsumerGroups:
         if error:
             raise Refused(error, f"group {request.group_id}: {error_name(error)}")
 
-    def _resolving(self, request: ConsumerGroupHeartbeatRequest) -> Work[Found]:
+    def _resolving(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Work[Found]:
         """What the group's patterns stand for now if topics have changed, and what the member's does if it is a new one."""
         group = self.registry.get(request.group_id)
-        member = None
+        member, topics = None, self.found_topics.seen_by(client)
         if isinstance(group, ConsumerGroup):
-            yield from resolving_patterns(group, self.found_topics)
+            yield from resolving_patterns(group, topics)
             member = group.members.get(request.member_id)
         pattern = request.subscribed_topic_regex
         if not pattern or consumer_heartbeat.is_leave(request) or (member is not None and member.topic_regex == pattern):
             return None
         try:
-            found = yield from self.found_topics.resolving(pattern)
+            found = yield from topics.resolving(pattern)
             self.found_topics.ensure_room(found, self.registry.groups.values())
             return found
         except RegularExpressionError as error:

@@ -9,12 +9,12 @@ A pattern takes a few bytes of a request, and may stand for every topic there is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from milepost.coordinator.consumer.consumer_group import ConsumerGroup
-from milepost.coordinator.consumer.consumer_targets import ClusterTopics
+from milepost.coordinator.consumer.consumer_targets import ClusterTopics, PatternTopics
 from milepost.coordinator.consumer.shared_sets import shared
-from milepost.coordinator.interfaces import Work
+from milepost.coordinator.interfaces import Client, Work
 from milepost.coordinator.regex.re2_syntax import RegularExpressionError
 from milepost.coordinator.regex.subscriptions import resolving
 
@@ -44,6 +44,10 @@ class FoundTopics:
             self._by_pattern[pattern] = found
         return found
 
+    def seen_by(self, client: Client) -> PatternTopics:
+        """The same without topics that a client may not describe, as in Kafka: the group works on what its member may see."""
+        return self if client.may_describe is None else SeenTopics(self, client.may_describe)
+
     def topics_changed(self) -> None:
         self.changes += 1
         self._by_pattern.clear()
@@ -58,6 +62,20 @@ class FoundTopics:
             raise RegularExpressionError(
                 f"the patterns of all groups would stand for {count} topics, and at most {MOST_NAMES} are kept; subscribe by names"
             )
+
+
+class SeenTopics:
+    def __init__(self, topics: FoundTopics, is_seen: Callable[[str], bool]):
+        self._topics = topics
+        self._is_seen = is_seen
+
+    def resolving(self, pattern: str) -> Work[Names]:
+        seen = set()
+        for name in (yield from self._topics.resolving(pattern)):
+            if self._is_seen(name):
+                seen.add(name)
+            yield
+        return shared(frozenset(seen))
 
 
 def kept_by(groups: Iterable[object]) -> dict[int, int]:
