@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from milepost.client.cluster import Cluster
 from milepost.client.security import ClientSecurity, Login, client_security
@@ -87,3 +87,38 @@ def test_brokers_have_a_listener_of_plain_text(tmp_path, role):
     given = secured.settings(tmp_path, **{"zookeeper.connect": "127.0.0.1:1", role: "SASL_SSL"})
     with pytest.raises(InvalidConfiguration, match="brokers among each other speak PLAINTEXT, and SASL_SSL is SASL_SSL"):
         BrokerConfig.parse(given)
+
+
+def test_brokers_replicate_behind_an_authorizer_and_strangers_do_nothing(tmp_path):
+    """No rule and no super user is needed for them: they have proven to be brokers of the cluster."""
+    ports = {number: free_port() for number in (1, 2, 3)}
+    given = secured.settings(tmp_path, **{"inter.broker.listener.name": "PLAINTEXT", "min.insync.replicas": "3"})
+    given |= {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:admin"}
+    with running_zookeeper(tmp_path / "zookeeper") as server:
+        cluster = ClusterProcesses(tmp_path, server.address, settings={})
+        for number, broker in cluster.brokers.items():
+            broker.settings |= {name: value for name, value in given.items() if "sasl_plaintext" not in name}
+            broker.settings["listeners"] = f"PLAINTEXT://127.0.0.1:{broker.port},SASL_SSL://127.0.0.1:{ports[number]}"
+        with cluster:
+            (tmp_path / "authority.pem").write_text(authority().pem)
+            settings = {
+                "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports.values()),
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": str(tmp_path / "authority.pem"),
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "admin",
+                "sasl.password": "admin secret",
+            }
+            administrator = AdminClient(settings)
+            for future in administrator.create_topics([NewTopic("visits", 3, 3)]).values():
+                future.result(60)
+            producer = Producer({**settings, "acks": "all"})
+            failed = []
+            for number in range(100):
+                producer.produce("visits", b"%d" % number, on_delivery=lambda error, _: failed.append(error) if error else None)
+            assert producer.flush(120) == 0
+            assert failed == []
+            stranger = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            for future in stranger.delete_topics(["visits"]).values():
+                with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+                    future.result(60)

@@ -1,7 +1,8 @@
 """The authorizer of ACLs: `authorizer.class.name` of Kafka's AclAuthorizer or StandardAuthorizer, which decide alike.
 
-`super.users` may do everything. For everybody else the rules decide (`security/acl_index`), and where there are none about a resource
-`allow.everyone.if.no.acl.found`, which is false. Until the rules were read nobody but super users may do anything.
+`super.users` may do everything, and so may a connection that has proven to be a broker's of this cluster (`replica/broker_proof`). For
+everybody else the rules decide (`security/acl_index`), and where there are none about a resource `allow.everyone.if.no.acl.found`, which
+is false. Until the rules were read nobody else may do anything.
 
 Decisions are remembered until a rule changes. What is denied is counted, and logged by `milepost.authorizer`: a line a second for a
 principal and its address, which says how many were left out.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.authorizer import Access, Requester
 from milepost.codec.text import shown
 from milepost.security.acl_index import AclIndex, Decision
+from milepost.security.principal import BROKER
 
 if TYPE_CHECKING:
     from milepost.config.broker import BrokerConfig
@@ -58,6 +60,8 @@ class AclAuthorizer:
 
     def denies(self, access: Access, requester: Requester) -> str | None:
         self.checks += 1
+        if requester.principal.type == BROKER:
+            return None
         principal = str(requester.principal)
         if principal in self.super_users:
             return None

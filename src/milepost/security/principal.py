@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 USER = "User"
+BROKER = "Broker"
+"""Of connections that have proven to be a broker's of the same cluster; no rule names one."""
 
 
 class KafkaPrincipal(NamedTuple):

@@ -10,9 +10,9 @@ import pytest
 from milepost.broker.dispatch import served_apis
 from milepost.broker.rights.guards import Rights
 from milepost.broker.rights.table import BETWEEN_BROKERS, GUARDS, UNGUARDED
-from milepost.broker.slices import at_once
 from milepost.protocol.apis import BY_NAME
 from milepost.protocol.messages import AddPartitionsToTxnRequest
+from milepost.work import at_once
 from tests.broker.rights.cases import CASES, CLUSTER, CODES, LISTED, TOPIC, Right
 from tests.broker.rights.conftest import Closed
 

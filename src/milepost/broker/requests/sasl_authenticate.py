@@ -13,6 +13,7 @@ from milepost.errors import AuthenticationFailed
 from milepost.protocol.error_codes import ErrorCode
 from milepost.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 from milepost.replica.broker_proof import broker_id_of
+from milepost.security.principal import BROKER, KafkaPrincipal
 from milepost.security.scram import ScramServer
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def handle(request: SaslAuthenticateRequest, context: Context, broker: ClusterPa
         else:
             answer = exchange.final(bytes(request.auth_bytes))
             channel.broker_id = broker_id_of(exchange.name)
+            channel.principal = KafkaPrincipal(BROKER, str(channel.broker_id))
     except AuthenticationFailed as error:
         logger.warning("a connection from %s has not proven to be a broker's: %s", channel.peer, error)
         return SaslAuthenticateResponse(
