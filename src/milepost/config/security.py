@@ -22,6 +22,8 @@ from milepost.frozen_dataclass import frozen_dataclass
 
 OF_A_LISTENER = "listener.name."
 JAAS = "sasl.jaas.config"
+FAMILIES = (OF_A_LISTENER, "ssl.", "sasl.", "connection")
+"""How all of these begin; most brokers are given none."""
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -94,6 +96,8 @@ class ListenerSecurity:
 
 
 def is_security_property(name: str) -> bool:
+    if not name.startswith(FAMILIES):
+        return False
     if name.startswith(OF_A_LISTENER):
         _, _, rest = name.removeprefix(OF_A_LISTENER).partition(".")
         return rest in SecurityConfig.names() or mechanism_of(rest) is not None
