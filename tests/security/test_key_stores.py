@@ -61,6 +61,19 @@ def test_pem_file(identity, tmp_path):
     assert shown_by(config(ssl_keystore_type="PEM", ssl_keystore_location=str(store))) == "localhost"
 
 
+def test_store_behind_a_link_is_read_and_noticed_when_the_link_changes(identity, tmp_path):
+    """As Kubernetes gives secrets to a pod."""
+    for name, each in (("first", identity), ("second", authority().sign(("CN", "another")))):
+        each.write(tmp_path / name)
+    link = tmp_path / "store.pem"
+    link.symlink_to("first")
+    tls = ServerTls(config(ssl_keystore_type="PEM", ssl_keystore_location=str(link)))
+    link.unlink()
+    link.symlink_to("second")
+    assert tls.reload()
+    assert common_name(handshake(tls.context, authority().pem)) == "another"
+
+
 def test_pem_file_whose_key_has_a_password(identity, tmp_path):
     store = tmp_path / "store.pem"
     store.write_text(identity.key_pem("a password") + identity.certificate_pem)

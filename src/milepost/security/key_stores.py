@@ -63,8 +63,9 @@ def unreadable(store: str, location: str | None, error: Exception) -> str:
 
 
 def read_store(name: str, location: str | None) -> bytes:
+    disk = Disk()
     try:
-        return read_file(Disk(), location or "")
+        return read_file(disk, disk.resolve(location or ""))  # a secret of Kubernetes is a link
     except OSError as error:
         raise InvalidConfiguration(f"{name}: {location} cannot be read ({error.strerror}).", name) from None
 

@@ -51,8 +51,9 @@ class ServerTls:
 
 
 def state_of(path: str | None) -> tuple[int, int, int] | None:
+    disk = Disk()
     try:
-        found = Disk().stat(path or "")
+        found = disk.stat(disk.resolve(path or ""))
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
