@@ -2,7 +2,8 @@
 
 Settings come from a `.properties` file, from the environment (`KAFKA_LOG_SEGMENT_BYTES`) and from `-X`, each above
 the one before; `--data` and `--port` are the two that everybody needs. The last line it prints when it is up is
-`ready HOST:PORT`. SIGTERM and SIGINT stop it cleanly.
+`ready HOST:PORT`. SIGTERM and SIGINT stop it cleanly. `--secure` makes all that an encrypted broker with a login needs on one machine
+(`broker/secure_setup`).
 """
 
 from __future__ import annotations
@@ -31,14 +32,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("milepost.cli")
 
+DEFAULT_PORT = 9092
+
 
 @click.command("serve")
 @click.option("--data", metavar="DIR", help="The data directory. Default: ./milepost-data")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1; 0 takes a free one. Default: 9092")
 @click.option("--config", "config_file", metavar="FILE", help="A .properties file with Kafka's property names.")
+@click.option("--secure", is_flag=True, help="Encrypted, with a login: makes certificates and a user beside the data directory.")
 @broker_properties
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens, on the second stream.")
-def command(data: str | None, port: int | None, config_file: str | None, properties: dict[str, str], verbose: bool) -> None:
+def command(
+    data: str | None, port: int | None, config_file: str | None, secure: bool, properties: dict[str, str], verbose: bool
+) -> None:
     """Run a broker: any Kafka client can produce to it and consume from it."""
     # Here and not at the top: `milepost serve --help` needs no broker.
     from milepost.broker.idle_collection import IdleCollection
@@ -48,6 +54,12 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
     log_to_second_stream(logging.INFO if verbose else logging.WARNING)
     if data is not None:
         properties["log.dirs"] = data
+    client_config = None
+    if secure:
+        from milepost.broker.secure_setup import secure_setup
+
+        made, client_config = secure_setup(data or BrokerConfig().log_dir, DEFAULT_PORT if port is None else port)
+        properties, port = {**made, **properties}, None
     config = broker_config(properties, port, config_file)
     broker = broker_for(config)
     life = Life(broker)
@@ -58,6 +70,8 @@ def command(data: str | None, port: int | None, config_file: str | None, propert
         lines.append(labelled("adopted", f"{', '.join(broker.adopted)}: found without settings, so nothing is deleted by age"))
     if recovered := summary(broker.logs.reports.values()):
         lines.append(labelled("recovered", recovered))
+    if client_config is not None:
+        lines.append(labelled("client's file", f"{client_config} (for --client-config, kafka-topics --command-config and the like)"))
     run(life, lines)
 
 

@@ -112,6 +112,10 @@ class Disk:
     def set_mtime(self, path: str, seconds: float) -> None:
         os.utime(path, (seconds, seconds))
 
+    def restrict(self, path: str) -> None:
+        """From now on only for its owner to read and write."""
+        os.chmod(path, 0o600)
+
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable: creations, renames, removals."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
