@@ -18,7 +18,6 @@ OFFSET_MAP = "filtering calls it: this stands in the place of the compiled Offse
 HOOK = "pytest finds it by its name"
 UNCALLED = {
     "milepost._build.find_spec": "Python's imports call it",
-    "milepost.client.connection.fileno": "select calls it",
     "milepost.cluster.zookeeper.kazoo_handler.get_nowait": KAZOO,
     "milepost.cluster.zookeeper.kazoo_handler.set_exception": KAZOO,
     "milepost.cluster.zookeeper.kazoo_handler.successful": KAZOO,

@@ -234,10 +234,8 @@ class ClusterMember:
     def with_topic_settings(
         self, topics: set[str], then: Callable[[], object], failed: Callable[[], object], new: Set[str] = frozenset()
     ) -> None:
-        """Go on when the settings of these topics are known: at once, or after they were read.
-
-        Those of `new` are read in any case, as in Kafka: what was read before may be another topic's of that name.
-        """
+        """Go on when the settings of these topics are known: at once, or after they were read. Those of `new` are read in any case, as in
+        Kafka: what was read before may be another topic's of that name."""
         unknown = sorted(topic for topic in topics if topic in new or topic not in self.cluster.stored_topics)
         self.with_fresh_settings([entity_configs.topic_entity(topic) for topic in unknown], then, failed)
 
@@ -247,8 +245,8 @@ class ClusterMember:
         def read() -> Steps[None]:
             # Some at a time, with others served in between: a request may name ten thousand topics.
             for first in range(0, len(entities), ENTITIES_AT_A_TIME):
-                some = entities[first : first + ENTITIES_AT_A_TIME]
-                for entity, configs in (yield from entity_configs.read(some)).items():
+                found = yield from entity_configs.read(entities[first : first + ENTITIES_AT_A_TIME])
+                for entity, configs in found.items():
                     self.on_changed_settings(entity, configs)
 
         if entities and self.is_registered:

@@ -49,7 +49,6 @@ from milepost.clock import SystemClock
 from milepost.cluster.change_log import VERSION, Change, ChangeLog
 from milepost.cluster.view import ClusterView, TopicState
 from milepost.errors import InvalidConfiguration, KafkaStorage, MilepostError
-from milepost.files import Disk
 from milepost.log.directory.partition_metadata import random_topic_id, topic_id_bytes
 from milepost.log.maintenance.scheduler import Scheduler, WorkQueue
 from milepost.security.scram import as_text, credentials_from
@@ -366,21 +365,6 @@ class SoloCluster(ClusterView):
         if known >= self._next_producer_id:
             self.save([{"next_producer_id": (known // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK}])
             self._producer_ids_left = 0
-
-
-def topics_written_down(directories: Sequence[str], disk: Disk) -> dict[str, KnownTopic]:
-    """What the clusters of these directories remember; where two speak of a topic, the first does. A damaged file says nothing."""
-    found: dict[str, KnownTopic] = {}
-    for directory in reversed(directories):
-        try:
-            topics = SoloCluster(ChangeLog(directory, disk), random.Random(), "", -1).topics
-        except KafkaStorage as damage:
-            logger.warning("%s; the settings of its topics are not known", damage)
-        else:
-            found.update(
-                (name, KnownTopic(topic.configs, topic.topic_id_text, topic.partitions)) for name, topic in topics.items()
-            )
-    return found
 
 
 def acl_row(row: Sequence[Any]) -> tuple[Any, ...]:

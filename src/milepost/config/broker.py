@@ -17,7 +17,7 @@ from typing import ClassVar
 from milepost.config.configuration import Configuration, properties
 from milepost.config.definition import DOUBLE_MAX, LIST, LONG_MAX, B, D, Given, I, L, S, Value, declare
 from milepost.config.listeners import PROTOCOLS, check_listeners
-from milepost.config.security import check_security, is_security_property
+from milepost.config.security import AUTHORIZERS, check_authorizer, check_security, is_security_property
 from milepost.config.topic import COMPRESSION_TYPES, DAY_MS, VERSION, LogConfig
 from milepost.errors import InvalidConfiguration
 from milepost.frozen_dataclass import frozen_dataclass
@@ -25,10 +25,6 @@ from milepost.frozen_dataclass import frozen_dataclass
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MIB = 1 << 20
 QUEUED_BYTES = 256 * MIB
-AUTHORIZERS = (
-    "kafka.security.authorizer.AclAuthorizer",
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-)
 
 
 @frozen_dataclass
@@ -310,7 +306,7 @@ class BrokerConfig(Configuration):
         if not self.directories:
             raise InvalidConfiguration("log.dirs and log.dir are both empty: name at least one data directory.")
         check_security(self, check_listeners(self))
-        self.check_authorizer()
+        check_authorizer(self)
         if self.retention_ms == 0:
             raise InvalidConfiguration(
                 "log.retention (ms, minutes or hours) = 0 is not allowed: give at least 1 ms, or -1 to keep everything."
@@ -350,21 +346,6 @@ class BrokerConfig(Configuration):
         """The data directories, in order."""
         chosen = self.log_dirs if self.log_dirs is not None else (self.log_dir,)
         return tuple(directory for directory in chosen if directory)
-
-    def check_authorizer(self) -> None:
-        """A property that closes something leaves it open without what would obey it."""
-        if self.authorizer_class_name:
-            return
-        closing = {
-            "super.users": bool(self.super_users),
-            "allow.everyone.if.no.acl.found": self.allow_everyone_if_no_acl_found is False,
-        }
-        for name in (name for name, closes in closing.items() if closes):
-            raise InvalidConfiguration(
-                f"{name} promises authorization, and without authorizer.class.name everybody may do everything: "
-                f"give {AUTHORIZERS[1]} there, or take {name} out.",
-                name,
-            )
 
     @property
     def retention_ms(self) -> int:

@@ -24,6 +24,10 @@ OF_A_LISTENER = "listener.name."
 JAAS = "sasl.jaas.config"
 FAMILIES = (OF_A_LISTENER, "ssl.", "sasl.", "connection")
 """How all of these begin; most brokers are given none."""
+AUTHORIZERS = (
+    "kafka.security.authorizer.AclAuthorizer",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -176,6 +180,31 @@ def open_listeners(broker: Secured) -> list[Listener]:
     """Those that can be reached from elsewhere, and where nobody has to say who it is."""
     reached = [listener for listener in map(parse_listener, broker.listeners) if not is_loopback(listener.host)]
     return [listener for listener in reached if not listener_security(broker, listener.name).is_authenticated]
+
+
+class Authorized(Protocol):
+    @property
+    def authorizer_class_name(self) -> str: ...
+    @property
+    def super_users(self) -> str | None: ...
+    @property
+    def allow_everyone_if_no_acl_found(self) -> bool | None: ...
+
+
+def check_authorizer(broker: Authorized) -> None:
+    """A property that closes something leaves it open without what would obey it."""
+    if broker.authorizer_class_name:
+        return
+    closing = {
+        "super.users": bool(broker.super_users),
+        "allow.everyone.if.no.acl.found": broker.allow_everyone_if_no_acl_found is False,
+    }
+    for name in (name for name, closes in closing.items() if closes):
+        raise InvalidConfiguration(
+            f"{name} promises authorization, and without authorizer.class.name everybody may do everything: "
+            f"give {AUTHORIZERS[1]} there, or take {name} out.",
+            name,
+        )
 
 
 def check_listener(name: str, security: ListenerSecurity) -> None:

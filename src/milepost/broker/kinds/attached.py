@@ -37,7 +37,8 @@ from milepost.broker.topology import alone
 from milepost.broker.topology.alone_topics import AloneTopics
 from milepost.clock import Clock
 from milepost.cluster.change_log import UnwrittenChanges
-from milepost.cluster.solo import SoloCluster, topics_written_down
+from milepost.cluster.solo import SoloCluster
+from milepost.cluster.written_topics import topics_written_down
 from milepost.config.broker import BrokerConfig
 from milepost.config.topic import LogConfig
 from milepost.errors import KafkaStorage
