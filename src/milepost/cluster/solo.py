@@ -33,7 +33,7 @@ Topics that are found on disk but not written down (a directory that Kafka left 
 `partition.metadata`, the partitions from the directory names.
 
 A broker that changes nothing in its directories has `UnwrittenChanges`: its topics are those that are found, each with what
-`topics_written_down` says of it.
+`written_topics` says of it.
 """
 
 from __future__ import annotations
