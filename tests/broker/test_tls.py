@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -9,6 +10,7 @@ import time
 
 import pytest
 
+from milepost.broker import secured_listeners
 from milepost.errors import InvalidConfiguration
 from milepost.protocol import frames
 from milepost.protocol.messages import MetadataRequest
@@ -111,6 +113,21 @@ def test_handshake_that_stalls_holds_nobody_up_and_ends(broker):
         on_loop(broker, lambda: setattr(channel, "opened_at", channel.opened_at - 11))
         stalled.settimeout(30)
         assert stalled.recv(1) == b""
+
+
+@pytest.mark.parametrize("listener", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_crowd_that_never_logs_in_is_bounded_and_keeps_nobody_out(broker, listener, monkeypatch):
+    monkeypatch.setattr(secured_listeners, "MOST_STRANGERS", 3)
+    host, _, port = address(broker, listener).rpartition(":")
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection((host, int(port)), timeout=30)) for _ in range(5)]
+        assert [each.recv(1) for each in crowd[:2]] == [b"", b""]
+        wire = stack.enter_context(wire_to(broker, listener))
+        if listener.startswith("SASL"):
+            assert log_in_plainly(wire).error_code == 0
+        for _ in range(5):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        assert is_served(wire), "who is known does not go"
 
 
 def test_connection_is_ended_as_tls_ends_one(broker):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("milepost.broker")
 
 RELOAD_SECONDS = 5.0
+MOST_STRANGERS = 1000
+"""Connections of one listener whose peers have not said yet who they are. A TLS handshake that has begun takes 60 KB."""
 
 
 def secured_channels(config: BrokerConfig, broker: LoginBroker) -> dict[str, MakeChannel]:
@@ -48,12 +51,30 @@ def secured_channels(config: BrokerConfig, broker: LoginBroker) -> dict[str, Mak
     return made
 
 
+class Strangers:
+    """Of one listener. Whoever has been one for longest goes when there are too many."""
+
+    def __init__(self) -> None:
+        self._channels: deque[Channel] = deque()
+
+    def add(self, channel: Channel) -> None:
+        self._channels.append(channel)
+        if len(self._channels) > MOST_STRANGERS:
+            self._channels = deque(each for each in self._channels if each.is_open and each.principal is None)
+        if len(self._channels) > MOST_STRANGERS:
+            oldest = self._channels.popleft()
+            oldest.processor.expel(oldest, f"more than {MOST_STRANGERS} connections have not logged in yet, and it is the oldest")
+
+
 def logging_in(gate: LoginGate) -> MakeChannel:
     from milepost.net.channel import Channel
+
+    strangers = Strangers()
 
     def make(*parts: Any) -> Channel:
         channel = Channel(*parts)
         gate.open(channel)
+        strangers.add(channel)
         return channel
 
     return make
@@ -69,6 +90,7 @@ class Encrypted:
         self._tls = tls
         self._gate = gate
         self._type = TlsChannel
+        self._strangers = Strangers()
         # Who logs in is not known by a certificate.
         self._principal_of: Callable[..., Any] = tls.principal if gate is None else lambda connection: None
 
@@ -76,6 +98,7 @@ class Encrypted:
         channel = self._type(sock, *parts, context=self._tls.context, principal_of=self._principal_of)
         if self._gate is not None:
             self._gate.open(channel)
+        self._strangers.add(channel)
         return channel
 
     def reload(self) -> None:
