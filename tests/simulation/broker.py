@@ -99,6 +99,7 @@ class SimulatedBroker:
             "log.dirs": DATA,
             "broker.id": broker_id,
             "listeners": f"{LISTENER}://{self.name}:9092",
+            "milepost.insecure.listener": True,
             "zookeeper.connect": "simulated",
             "zookeeper.session.timeout.ms": int(SESSION_SECONDS * 1000),
             **settings,

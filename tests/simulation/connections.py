@@ -20,6 +20,7 @@ class SimulatedChannel:
     is_open = True
     listener = LISTENER
     principal = ANONYMOUS
+    login = None
     fast_path: FastPath | None = None
     processor = SimpleNamespace(output=SimpleNamespace(is_full=False))
 

@@ -9,7 +9,7 @@ import pytest
 from milepost.broker.configs.config_entries import BrokerPlaces, ConfigSource
 from milepost.broker.configs.config_resources import BrokerSettings, TopicSettings
 from milepost.broker.requests.incremental_alter_configs import APPEND, DELETE, Resource, changed
-from milepost.broker.topology.zookeeper_configs import ZooKeeperQuotas
+from milepost.broker.topology.zookeeper_configs import store
 from milepost.cluster.zookeeper import entity_configs, znodes
 from milepost.cluster.zookeeper.operations import Create, SetData
 from milepost.topic_partition import TopicPartition
@@ -163,7 +163,7 @@ def test_quota_is_not_stored_over_a_node_that_cannot_be_parsed():
     path = "/config/users/alice"
     remade.cluster.write(Create(path, b"[1, 2]"))
     stored = []
-    ZooKeeperQuotas(remade.third.member)._store({"user": "alice"}, {"producer_byte_rate": 1000.0}, stored.append)
+    store(remade.third.member, {"user": "alice"}, {"producer_byte_rate": "1000.0"}, stored.append)
     remade.run(1)
     assert stored == [False]
     assert remade.cluster.zookeeper.model.nodes[path].data == b"[1, 2]"

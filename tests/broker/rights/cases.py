@@ -14,6 +14,7 @@ from milepost.protocol.messages import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    AlterUserScramCredentialsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     CreateAclsRequest,
@@ -32,6 +33,7 @@ from milepost.protocol.messages import (
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
     ElectLeadersRequest,
     EndTxnRequest,
     FetchRequest,
@@ -234,6 +236,12 @@ def quotas() -> Message:
     )
 
 
+def password() -> Message:
+    """Refused for its name, if it comes so far."""
+    Deletion = AlterUserScramCredentialsRequest.Deletion
+    return AlterUserScramCredentialsRequest(deletions=[Deletion(name="", mechanism=1)])
+
+
 def creation() -> Message:
     """Refused for its principal, if it comes so far."""
     return CreateAclsRequest(
@@ -369,6 +377,8 @@ CASES: dict[str, Case] = {
     "ListConfigResources": Case(same(ListConfigResourcesRequest), CLUSTER, one((C, SHOW))),
     "DescribeClientQuotas": Case(same(DescribeClientQuotasRequest), CLUSTER, one((C, SHOW))),
     "AlterClientQuotas": Case(same(quotas), CLUSTER, one((C, SET))),
+    "DescribeUserScramCredentials": Case(same(DescribeUserScramCredentialsRequest), CLUSTER, one((C, D))),
+    "AlterUserScramCredentials": Case(same(password), CLUSTER, one((C, ALTER))),
     "UpdateFeatures": Case(same(UpdateFeaturesRequest), CLUSTER, one((C, ALTER))),
     "DescribeQuorum": Case(same(DescribeQuorumRequest), CLUSTER, one((C, D))),
     "DescribeAcls": Case(same(acl_filter), CLUSTER, one((C, D))),

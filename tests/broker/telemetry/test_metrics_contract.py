@@ -119,6 +119,8 @@ def test_page_of_metrics_lists_each_and_no_other(brokers):
         "control.plane.listener.name": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "queued.max.request.bytes": "1000000000",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
     broker = brokers.start(settings)
     with Wire(broker.bootstrap_servers) as wire:

@@ -115,7 +115,7 @@ def test_everything_is_read_at_the_start():
     stored = town.run(entity_configs.read_all())
     assert stored.topics == {"visits": {"retention.ms": "1000"}}
     assert stored.brokers == {"": {"log.retention.ms": "5"}, "2": {"log.retention.ms": "6"}}
-    assert stored.quotas == [{"entity": {"client-id": None, "user": "ann/e"}, "values": {"producer_byte_rate": 1000.0}}]
+    assert stored.clients.quotas == [{"entity": {"client-id": None, "user": "ann/e"}, "values": {"producer_byte_rate": 1000.0}}]
 
 
 def test_quotas_of_a_user_and_client_lie_below_the_user():
