@@ -75,6 +75,7 @@ class DistantBroker(BrokerProcess):
     def __init__(self, broker_id: int, directory: Path, zookeeper: str, settings: dict[str, str]):
         super().__init__(broker_id, directory, zookeeper, settings)
         self.settings["listeners"] = f"PLAINTEXT://{self.address}"
+        self.settings["milepost.insecure.listener"] = "true"  # nobody else is in this network
 
     @property
     def address(self) -> str:
